@@ -266,6 +266,7 @@ void Columns<T>::UnpackWeight(const T* packed, T* weight) const {
   }
 }
 
+template void AddBias<float>(int64_t, int64_t, const float*, int64_t, float*);
 template void AddBias<double>(int64_t, int64_t, const double*, int64_t, double*);
 template void SumPixels<double>(int64_t, int64_t, const double*, int64_t, double*);
 template void SumPixels<float>(int64_t, int64_t, const float*, int64_t, float*);

@@ -6,6 +6,7 @@
 #include "convolution/attributes.h"
 #include "convolution/columns.h"
 #include "convolution/depthwise.h"
+#include "convolution/transposed_columns.h"
 
 namespace opwright_cpu {
 namespace {
@@ -44,6 +45,9 @@ class Convolver {
   }
   uint64_t workspace_bytes() const {
     return is_depthwise_ ? depthwise_.workspace_bytes() : columns_.workspace_bytes();
+  }
+  void InputGradient(const T* out_grad, const T* weight, T* x_grad, char* workspace) const {
+    With([&](const auto& way) { way.InputGradient(out_grad, weight, x_grad, workspace); });
   }
   // Calls function(convolution) with the method chosen in Make.
   template <typename Function>
@@ -105,52 +109,20 @@ struct ConvolutionColumnsKernel {
   bool is_empty_ = false;
 };
 
-// The transposed convolution: the input gradient of a convolution, plus a bias. Here x has the
-// shape of the windows and out has the shape of the images.
 template <typename T>
 struct ConvTransposeColumnsKernel {
   static void Configure(opwright::KernelOptions& options) { options.library = "onednn"; }
 
   opwright::Status Prepare(opwright::PrepareContext& ctx, const ConvolutionAttrs& attrs) {
-    const opwright::Shape x = ctx.input(0).shape(), weight = ctx.input(1).shape();
-    const opwright::Shape out = ctx.output(0).shape();
-    layout_ = ImageLayout(out, IsChannelsLast(attrs.data_format));
-    images_ = out.dim(0);
-    is_empty_ = IsEmpty(x, weight, out);
-    if (is_empty_) return opwright::Status::Ok();
-    convolver_.Make(out, weight, x, attrs, ctx.n_threads());
-    ctx.SetWorkspace(convolver_.workspace_bytes());
-    ctx.SetEstimate(EstimateNs(weight, x, ctx.n_threads()));
-    return opwright::Status::Ok();
+    return transposed_.Prepare(ctx, attrs);
   }
 
   opwright::Status Run(const opwright::RunContext& ctx, const ConvolutionAttrs&) const {
-    T* out = ctx.output(0).data<T>();
-    if (is_empty_) {
-      std::fill(out, out + ctx.output(0).numel(), T(0));
-    } else {
-      convolver_.With([&](const auto& way) {
-        way.InputGradient(ctx.input(0).data<T>(), ctx.input(1).data<T>(), out,
-                          ctx.workspace<char>());
-      });
-    }
-    if (!ctx.has_input(2)) return opwright::Status::Ok();
-    const T* bias = ctx.input(2).data<T>();
-    const int64_t grain = kElementGrain / std::max<int64_t>(layout_.size(), 1) + 1;
-    ParallelFor(ctx.n_threads(), images_, grain, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t image = begin; image < end; ++image) {
-        AddBias<T>(layout_.pixels(), layout_.channels, bias, layout_.channel,
-                   out + image * layout_.size());
-      }
-    });
-    return opwright::Status::Ok();
+    return transposed_.Run(ctx);
   }
 
  private:
-  Convolver<T> convolver_;
-  ImageLayout layout_;
-  int64_t images_ = 0;
-  bool is_empty_ = false;
+  TransposedColumns<T, Convolver<T>> transposed_;
 };
 
 // Slots: x, weight, bias? (its shape only), out_grad -> x_grad?, weight_grad?, bias_grad?.

@@ -8,6 +8,7 @@
 #include "convolution/attributes.h"
 #include "convolution/convolution.h"
 #include "convolution/own_convolution.h"
+#include "convolution/transposed_columns.h"
 #include "onednn/activation.h"
 #include "onednn/dtypes.h"
 #include "onednn/split_pipeline.h"
@@ -375,6 +376,9 @@ template <typename T>
 struct PlainKernel : ConvolutionKernel<T, 3> {};
 template <typename T>
 struct TransposedKernel : ConvolutionKernel<T, 3, dnnl::deconvolution_forward> {};
+template <>
+struct TransposedKernel<float>
+    : DeconvolutionOrColumns<ConvolutionKernel<float, 3, dnnl::deconvolution_forward>> {};
 template <typename T>
 struct FusedConv2dKernel : ConvolutionKernel<T, 6> {};
 

@@ -79,6 +79,12 @@ BEYOND: dict[str, Any] = {
     "dilations": [3, 4],
     "output_padding": [2, 3],
 }
+DEEP_BEYOND: dict[str, Any] = {
+    "strides": [1, 1, 2],
+    "dilations": [2, 1, 3],
+    "output_padding": [1, 0, 2],
+    "groups": 4,
+}
 NHWC = {"data_format": "NHWC"}
 NDHWC = {"data_format": "NDHWC"}
 
@@ -113,4 +119,7 @@ CASES = (
     case((1, 4, 3, 3, 2), (4, 1, 3, 2, 2), "everything", **DEEP),
     case((1, 4, 3, 3, 2), (4, 1, 3, 2, 2), "ndhwc-everything", **DEEP, **NDHWC),
     case((0, 2, 2, 3, 3), (2, 3, 2, 2, 2), "batch-0"),
+    case((0, 3, 3, 4), (3, 2, 2, 2), "beyond-stride-batch-0", **BEYOND),
+    case((1, 4, 2, 3, 2), (4, 1, 2, 2, 2), "beyond-stride", **DEEP_BEYOND),
+    case((1, 4, 2, 3, 2), (4, 1, 2, 2, 2), "ndhwc-beyond-stride", **DEEP_BEYOND, **NDHWC),
 )
