@@ -7,6 +7,7 @@ import math
 from opwright.errors import GradientError
 from opwright.op import BodyContext, by_differentiating
 from opwright_std.compositions.expression import Expression, dtype_of, rank_of, read
+from opwright_std.numerics.dtypes import HALVES
 
 
 def _repeated(b: BodyContext, slot: str) -> Expression:
@@ -110,6 +111,11 @@ def _factor(b: BodyContext) -> float:
     return float(factor)
 
 
+def _is_widened(b: BodyContext) -> bool:
+    """Return whether 16-bit scores are computed in float32: steps of bfloat16 are 0.25 at 50."""
+    return bool(b.attr("softcap")) and dtype_of(b, "q") in HALVES
+
+
 def _masked(
     b: BodyContext, scores: Expression, lowest: float
 ) -> tuple[Expression, list[Expression]]:
@@ -121,6 +127,8 @@ def _masked(
         if meta is not None and meta.dtype == "bool":
             allowed.append(mask)
         else:
+            if _is_widened(b):
+                mask = mask.then("cast", dtype="float32")
             scores = scores + mask.then("clip", min=lowest)
             allowed.append(mask.compare("greater", lowest))
     if b.attr("window") or b.attr("from_end"):
@@ -134,15 +142,19 @@ def _masked(
 def attention(b: BodyContext, dropped: float = 0.0, outputs: bool = False) -> str:
     """Emit attention as matrix products, with optional dropout of the weights.
 
-    With `outputs`, the outputs of the operator are also emitted.
+    With `outputs`, the outputs of the operator are also emitted. Capped scores of 16-bit floats are
+    computed in float32.
     """
     q, k, v = read(b, "q"), _repeated(b, "k"), _repeated(b, "v")
     if b.has_input("mask"):
         k, v = _seen(b, k), _seen(b, v)
+    if _is_widened(b):
+        q, k = (x.then("cast", dtype="float32") for x in (q, k))
     scores = q.with_("matmul", k, transpose_y=True) * _factor(b)
     if cap := float(b.attr("softcap")):
         scores = (scores / cap).then("tanh") * cap
-    lowest = -6e4 if dtype_of(b, "q") == "float16" else -1e30  # finite: a row may be fully masked
+    # Finite, since a row may be fully masked.
+    lowest = -6e4 if dtype_of(b, "q") == "float16" and not _is_widened(b) else -1e30
     scores, allowed = _masked(b, scores, lowest)
     for mask in allowed:
         scores = mask.choose(scores, scores.filled(lowest))
@@ -151,14 +163,15 @@ def attention(b: BodyContext, dropped: float = 0.0, outputs: bool = False) -> st
         weights = mask.choose(weights, weights.filled(0.0))
     if dropped:
         weights = weights.then("dropout", probability=dropped, training=True)
+    if _is_widened(b):
+        weights = weights.then("cast", dtype=dtype_of(b, "q"))
     out = weights.with_("matmul", v).name
     if outputs:
         b.set_output("out", out)
         for mask in allowed:
             scores = mask.choose(scores, scores.filled(-math.inf))
         if b.has_output("log_sum_exp"):
-            wide = scores if dtype_of(b, "q") == "float64" else scores.then("cast", dtype="float32")
-            b.set_output("log_sum_exp", wide.then("logsumexp", axis=[-1]).name)
+            b.set_output("log_sum_exp", scores.then("logsumexp", axis=[-1]).name)
     return out
 
 
