@@ -162,6 +162,20 @@ def test_a_missing_second_gradient_is_reported_to_the_user(case: Case) -> None:
     assert definition_of(case).gradient is not None
 
 
+@pytest.mark.parametrize(
+    ("op_type", "attrs"), [("std", {}), ("norm", {}), ("norm", {"p": 3.0}), ("norm", {"p": 4.0})]
+)
+def test_second_gradients_of_a_root_of_0_are_0(op_type: str, attrs: dict[str, Any]) -> None:
+    def first(x: Array) -> Array:
+        root = getattr(ow.ops, op_type)
+        return ow.grad(lambda v: ow.ops.sum(root(v, axis=[1], **attrs)))(x)
+
+    zeros = np.zeros((2, 3))
+    with np.errstate(all="ignore"):
+        second = ow.grad(lambda v: ow.ops.sum(ow.ops.square(first(v))))(zeros)
+    np.testing.assert_array_equal(second, 0)
+
+
 def test_only_the_penalty_flows_through_operators_that_select_elements() -> None:
     block = ow.Program().global_block()
     x = block.create_var("x", [1, 1, 4, 4], "float64", is_data=True)

@@ -205,10 +205,25 @@ def _norm_gradient(g: GradientContext) -> None:
     derivative = signs
     if p != 1:
         # The power of a ratio neither overflows nor underflows, unlike the power of x.
-        share = g.emit("divide", {"x": x if p == 2 else sizes, "y": _spread(g, out)})
+        part = x if p == 2 else sizes
+        if p > 0:
+            share = _divided_by(g, part, out)
+        else:  # a single 0 makes the norm 0, and the other shares infinite
+            share = g.emit("divide", {"x": part, "y": _spread(g, out)})
         derivative = _where_zero(g, x, share if p == 2 else _power(g, share, p - 1))
         derivative = derivative if p == 2 else g.emit("multiply", {"x": derivative, "y": signs})
     g.set_input_grad("x", g.emit("multiply", {"x": derivative, "y": _spread(g, grad)}))
+
+
+def _divided_by(g: GradientContext, x: str | None, out: str | None) -> str:
+    """Emit x / out, with out broadcast, and x where out is 0.
+
+    The derivatives of x / 0 are NaN, even multiplied by the 0 of `_where_zero`.
+    """
+    zeros, ones = (g.emit("fill_like", {"x": out}, attrs={"value": value}) for value in (0.0, 1.0))
+    is_zero = g.emit("equal", {"x": out, "y": zeros})
+    divisor = g.emit("where", {"condition": is_zero, "x": ones, "y": out})
+    return g.emit("divide", {"x": x, "y": _spread(g, divisor, like=x)})
 
 
 def _where_zero(g: GradientContext, x: str | None, derivative: str) -> str:
@@ -321,7 +336,7 @@ def _std_gradient(g: GradientContext) -> None:
     grad = _wide(g, g.output_grad("out"))
     share = _spread(g, _divided(g, x, grad, None, correction), like=x)
     spread = _spread(g, out, like=x)
-    derivative = _where_zero(g, spread, g.emit("divide", {"x": _centered(g, x), "y": spread}))
+    derivative = _where_zero(g, spread, _divided_by(g, _centered(g, x), out))
     _set_x_grad(g, g.emit("multiply", {"x": derivative, "y": share}))
 
 
