@@ -38,6 +38,12 @@ def test_every_derived_gradient_is_checked() -> None:
     assert len(graded_types()) >= 39
 
 
+def dispatch_dtype(forward: OpDefinition) -> str:
+    """Return float32, or the first dtype of an operator such as dequantize, whose x is codes."""
+    dtypes = forward.proto.input_slots[forward.proto.dispatch_slot].dtypes
+    return "float32" if not dtypes or "float32" in dtypes else next(iter(dtypes))
+
+
 def fitting_metas(forward: OpDefinition, sample: Sample) -> dict[str, Any]:
     """Return consistent metas by slot of the gradient operator."""
     slots = [slot.name for slot in (*forward.proto.inputs, *forward.proto.outputs)]
@@ -50,7 +56,8 @@ def test_a_gradient_refuses_outputs_that_its_operator_cannot_have(op_type: str) 
     ops = ow.current_context().ops
     forward, definition = ops.get(op_type), ops.get(grad_name(op_type))
     sampler = find_sampler(load_samplers(), forward)
-    drawn = (draw_sample(forward, "float32", seed, sampler) for seed in range(4))
+    dtype = dispatch_dtype(forward)
+    drawn = (draw_sample(forward, dtype, seed, sampler) for seed in range(4))
     n_refused = 0
     for sample in filter(None, drawn):
         fitting, attrs = fitting_metas(forward, sample), sample.attrs

@@ -178,15 +178,16 @@ def conjugated(w: Writer, x: Expression) -> Expression:
     return x * Expression(w, signs)
 
 
-def _fft_gradient(g: GradientContext) -> None:
+def _fft_grad_body(b: BodyContext) -> None:
     """The transform is symmetric, so x_grad is conj(transform(conj(out_grad)))."""
-    grad = conjugated(g, Expression(g, g.output_grad("out")))
-    made = conjugated(g, grad.then(g.type, axis=g.attr("axis"), norm=g.attr("norm"))).name
-    n = g.attr("n")
+    grad = conjugated(b, read(b, "out_grad"))
+    op_type = b.type.removesuffix("_grad")
+    made = conjugated(b, grad.then(op_type, axis=b.attr("axis"), norm=b.attr("norm"))).name
+    n = b.attr("n")
     if n is not None:
-        axis = _place(g)
-        made = _fitted(g, made, axis, n, _length(g, axis))
-    g.set_input_grad("x", made)
+        axis = _place(b)
+        made = _fitted(b, made, axis, n, _length(b, axis))
+    b.set_output("x_grad", made)
 
 
 def _length(w: Writer, axis: int) -> int:
@@ -292,7 +293,11 @@ FFT = _add_length(
         ),
         _PARTS,
     )
-).build(infer_shape=_pairs_shape, gradient=_fft_gradient, body=_body)
+).build(
+    infer_shape=_pairs_shape,
+    gradient=grad_op("fft_grad", gradient=linear_in("x"), body=_fft_grad_body),
+    body=_body,
+)
 
 IFFT = _add_length(
     _add_places(
@@ -304,7 +309,11 @@ IFFT = _add_length(
         ),
         _PARTS,
     )
-).build(infer_shape=_pairs_shape, gradient=_fft_gradient, body=_body)
+).build(
+    infer_shape=_pairs_shape,
+    gradient=grad_op("ifft_grad", gradient=linear_in("x"), body=_fft_grad_body),
+    body=_body,
+)
 
 RFFT = _add_length(
     _add_places(

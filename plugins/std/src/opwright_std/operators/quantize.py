@@ -13,6 +13,8 @@ from opwright.op import (
     BodyContext,
     InferContext,
     OpMaker,
+    by_differentiating,
+    grad_op,
     no_gradient,
     normalize_axis,
     shapes_match,
@@ -110,7 +112,7 @@ def _quantize_body(b: BodyContext) -> None:
     b.emit("cast", {"x": held}, {"out": b.output("out")}, {"dtype": dtype})
 
 
-def _dequantize_body(b: BodyContext) -> None:
+def _dequantized(b: BodyContext) -> str:
     scale = b.input("scale") or ""
     dtype = known_meta(b, "scale").dtype
     compute = "float32" if dtype in HALVES else dtype
@@ -121,12 +123,8 @@ def _dequantize_body(b: BodyContext) -> None:
     if zero_point is not None:
         offset = _beside_x(b, _cast(b, zero_point, compute))
         values = b.emit("subtract", {"x": values, "y": offset})
-    out = {"out": b.output("out")}
-    scaled = b.emit(
-        "multiply", {"x": values, "y": _beside_x(b, scale)}, out if compute == dtype else None
-    )
-    if compute != dtype:
-        b.emit("cast", {"x": scaled}, out, {"dtype": dtype})
+    scaled = b.emit("multiply", {"x": values, "y": _beside_x(b, scale)})
+    return scaled if compute == dtype else _cast(b, scaled, dtype)
 
 
 def _maker(type: str, comment: str, x: str) -> OpMaker:
@@ -178,4 +176,13 @@ DEQUANTIZE = _add_attrs(
     .same_dtype_as("x")
     .add_output("out", "shape of x, dtype of scale")
     .same_dtype_as("scale")
-).build(infer_shape=_quantized_shape, body=_dequantize_body)
+).build(
+    infer_shape=_quantized_shape,
+    body=lambda b: b.set_output("out", _dequantized(b)),
+    gradient=grad_op(
+        "dequantize_grad",
+        needs=["x", "scale", "zero_point"],
+        no_grad=["x", "zero_point"],
+        body=by_differentiating(_dequantized),
+    ),
+)
