@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,17 @@ ALIGNED: dict[str, Any] = {"mode": "bilinear", "align_corners": True}
 
 
 def weights(size: int, count: int, mode: str, align_corners: bool) -> Array:
-    """Return the weight of each input element in each output element."""
+    """Return the weight of each input element in each output element, rounded once."""
     matrix = np.zeros((count, size))
     for i in range(count):
         if mode == "nearest":
-            matrix[i, math.floor(i * size / count + 1e-9)] = 1
+            matrix[i, i * size // count] = 1
             continue
-        place = max((i + 0.5) * size / count - 0.5, 0.0)
+        place = max(Fraction((2 * i + 1) * size - count, 2 * count), Fraction(0))
         if align_corners:
-            place = i * (size - 1) / max(count - 1, 1)
-        first = min(math.floor(place + 1e-9), size - 1)
-        share = max(place - first, 0.0)
+            place = Fraction(i * (size - 1), max(count - 1, 1))
+        first = math.floor(place)
+        share = float(place - first)
         matrix[i, first] += 1 - share
         matrix[i, min(first + 1, size - 1)] += share
     return matrix
