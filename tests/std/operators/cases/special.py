@@ -95,6 +95,7 @@ CASES = (
             magnitude=4.0,
             low=0.3,
             high=3.0,
+            no_half_grad="near 0.3 its derivative overflows in float16" if n == 5 else "",
         )
     ),
     *few("erfc", each(math.erfc), [0.0, INF, -INF, NAN, 5.0, 9.0, -3.0], ulps=8),

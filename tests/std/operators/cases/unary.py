@@ -21,10 +21,12 @@ def elementwise(
     label: str = "",
     ulps: float = 4.0,
     magnitude: float = 0.0,
+    no_half_grad: str = "",
     **domain: Any,
 ) -> list[Case]:
     """Return the test cases of one function: lengths, a matrix, a scalar, special values."""
     common: dict[str, Any] = {"attrs": attrs or {}, "ulps": ulps, "magnitude": magnitude}
+    common["no_half_grad"] = no_half_grad
     prefix = f"{label}-" if label else ""
     cases = [
         Case(
