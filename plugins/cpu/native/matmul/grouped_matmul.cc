@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "common/parallel.h"
+#include "common/whole_numbers.h"
 #include "common/widened.h"
-#include "indexing/bags.h"
 #include "matmul/any_size_product.h"
 #include "matmul/attributes.h"
 #include "matmul/gemm.h"
