@@ -1,4 +1,4 @@
-// The gradients of cdist. Like distances, they are computed from differences, which are not stored.
+// The gradients of cdist, computed from vector differences, which are not stored, as in cdist.
 #include <algorithm>
 
 #include "algebra/attributes.h"

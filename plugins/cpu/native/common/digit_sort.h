@@ -40,7 +40,7 @@ struct UnsignedOf<8> {
 };
 
 // Maps an element to an unsigned integer with the same order. The bits of a negative float are
-// inverted; both zeros have the same key, and NaN has the greatest.
+// inverted; both zeros have the same key, and NaN has the greatest key.
 template <typename T, typename Key>
 Key KeyOf(T x) {
   constexpr Key kSign = static_cast<Key>(Key(1) << (8 * sizeof(Key) - 1));

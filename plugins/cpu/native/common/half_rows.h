@@ -5,15 +5,15 @@
 //    added for float is available for both dtypes, and OPWRIGHT_CPU_REGISTER registers its kernel
 //    for them: MapKernel widens blocks of its operands in the first-level cache and rounds the
 //    block of results;
-// 2. a kernel that processes lines or blocks calls HalfRowsOf(dtype) and its two functions, and has
-//    an accumulator of float (double if the kernel for float has one); it is registered for
+// 2. a kernel that processes lines or blocks calls HalfRowsOf(dtype) and its two functions, and
+//    accumulates in float (in double if the kernel for float does); it is registered for
 //    OPWRIGHT_CPU_HALVES as well;
-// 3. every other kernel is registered with OPWRIGHT_CPU_REGISTER_WIDENED of common/widened.h, one
-//    line, which runs the kernel for float on converted copies of its tensors.
+// 3. every other kernel is registered by one line, OPWRIGHT_CPU_REGISTER_WIDENED of
+//    common/widened.h, which runs the kernel for float on converted copies of its tensors.
 //
 // The conversion instructions are selected at run time. For float16, processors with AVX2 have
-// instructions (F16C). The instruction for bfloat16 (AVX512-BF16) treats denormals as zeros. A few
-// integer operations are used instead; they run at memory speed.
+// instructions (F16C). The instruction for bfloat16 (AVX512-BF16) treats denormals as zeros, so a
+// few integer operations, which run at memory speed, are used instead.
 #ifndef OPWRIGHT_CPU_COMMON_HALF_ROWS_H_
 #define OPWRIGHT_CPU_COMMON_HALF_ROWS_H_
 
@@ -55,8 +55,8 @@ struct HasRoundTo<Attrs, std::void_t<decltype(&Attrs::RoundTo)>> : std::true_typ
 
 }  // namespace detail
 
-// If the struct of attributes has a function RoundTo(dtype), calls it to round the attributes that
-// elements are compared with to the dtype of the elements.
+// If the struct of attributes has a function RoundTo(dtype), calls it. It rounds the attributes
+// that are compared with elements to the dtype of the elements.
 template <typename Attrs>
 Attrs AttributesIn(DLDataType dtype, Attrs attrs) {
   if constexpr (detail::HasRoundTo<Attrs>::value) attrs.RoundTo(dtype);

@@ -20,8 +20,8 @@ constexpr int64_t kStreamBytes = int64_t{16} << 20;
 
 constexpr int64_t kLineBytes = 64;
 
-// Bytes computed between two rounds of stores. They fit into the processor's out-of-order window,
-// so computation overlaps with loads and stores. In blocks of a few kilobytes, they would
+// Bytes computed between two rounds of stores. The block fits into the processor's out-of-order
+// window, so computation overlaps with loads and stores. With blocks of a few kilobytes, they would
 // alternate, and a sigmoid would take 1.5 times as long.
 constexpr int64_t kStreamBlockBytes = 8 * kLineBytes;
 

@@ -33,9 +33,9 @@ struct Epilogue {
 enum Tensor : Operand { kX, kWeight, kBias, kScale, kShift, kResidual, kOut, kTensors };
 
 // Divides images among threads, like ImageSplit. If there are fewer images than threads, each image
-// is divided into parts of at least `step` rows; only if that is impossible, oneDNN divides it
-// among its own threads. Its threads keep spinning for a millisecond after their work, on
-// processors that other threads need, so small amounts of work stay in one thread.
+// is divided into parts of at least `step` rows; if that is impossible, oneDNN divides it among its
+// own threads. oneDNN's threads keep spinning for a millisecond after their work, on processors
+// that other threads need, so small amounts of work stay in one thread.
 struct ConvolutionSplit {
   static constexpr int64_t kNoRows = 0;
 

@@ -54,8 +54,8 @@ class ExactGradients {
   ConvolutionShape image_;
   Pipeline input_, weight_;
   dnnl::memory::desc weight_used_, weight_grad_used_, weight_grad_plain_;
-  // Byte offsets in the workspace of the float copies and of the sums, which follow the sums of one
-  // image.
+  // Byte offsets in the workspace: the float copies, and the sums of one image, each followed by
+  // the total over all images.
   uint64_t x_ = 0, out_grad_ = 0, weight_plain_ = 0, weight_packed_ = 0;
   uint64_t weight_sums_ = 0, weight_total_ = 0, bias_sums_ = 0, bias_total_ = 0, steps_ = 0;
   uint64_t bytes_ = 0;

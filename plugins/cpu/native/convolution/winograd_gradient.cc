@@ -24,7 +24,7 @@ void WinogradWeightGradient::Make(const WinogradShape& shape, int32_t n_threads)
   constexpr int64_t kGrain = 1 << 17;  // multiplications that justify another thread
   const int64_t all = shape.tiles() * kTilePlaces * shape.channels * shape.filters;
   n_threads_ = static_cast<int32_t>(std::clamp<int64_t>(all / kGrain, 1, n_threads));
-  // Limits how many separate sums each part of the tiles has, and so their memory.
+  // Limits the number of separate sums for each part of the tiles, and thus their memory.
   constexpr int64_t kMostSums = 1 << 16;
   double least = 0.0;
   for (int32_t parts = n_threads_; parts >= 1; --parts) {

@@ -20,7 +20,7 @@ using opwright::functors::FloatOfFloat8;
 using opwright::functors::OddFloatOfDouble;
 
 // The conversion of a float that is out of the range of an integer type is undefined in C++. As in
-// NumPy, it is converted to the signed type to which processors convert; the low bits are kept.
+// NumPy, such a float is converted to the signed type that processors use, keeping the low bits.
 template <typename To, typename From>
 OPWRIGHT_CPU_INLINE To Convert(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>) {

@@ -20,7 +20,7 @@ struct ChainAttrs {
   OPWRIGHT_ATTRIBUTES(functions, operands, parameters);
 };
 
-// Bytes per streamed block. It is longer than for a single function, to amortize several calls.
+// Bytes per streamed block; longer than for a single function, to amortize several calls.
 constexpr int64_t kChainStreamBytes = 2 * kStreamBlockBytes;
 constexpr int64_t kMaxSources = 64;  // maximum number of inputs plus functions
 

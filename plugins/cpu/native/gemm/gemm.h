@@ -47,7 +47,7 @@ GemmFn<T> BestGemm();
 // Products in which b is already stored in panels. Each panel has `width` columns; the last panel
 // may have fewer. Panels are side by side, so b_row is n. n is a multiple of kPanelStep, alpha is
 // 1, and scratch is unused. `multiply` prefetches the next panel. `multiply_cached`, for one row (m
-// = 1) and a cached b, does not, since prefetching would take as long as so few sums.
+// = 1) and a cached b, does not prefetch, since this would take as long as so few sums.
 struct PanelGemm {
   int64_t width;
   GemmFn<float> multiply;

@@ -145,7 +145,7 @@ void CopyPanel(const GemmCall<T>& call, int64_t column, int64_t width, int64_t p
   }
 }
 
-// From this number of rows of a on, copying a panel of b is cheap. Each row of the copy consists of
+// If a has at least this many rows, copying a panel of b is cheap. Each row of the copy consists of
 // complete cache lines.
 constexpr int64_t kRowsToCopyFor = 96;
 

@@ -22,7 +22,7 @@ struct Rows {
   int64_t n_found;
 };
 
-// Finds end - at nonzero elements in the rows starting at `begin`, and writes their positions to
+// Finds (end - at) nonzero elements in the rows starting at `begin`, and writes their positions to
 // columns [at, end) of out.
 template <typename Word>
 void Find(const Word* x, Word bits, const Rows& rows, int64_t begin, int64_t at, int64_t end,

@@ -1,4 +1,4 @@
-// Single-threaded matrix products of one kernel, with sizes that are known only in a run.
+// Single-threaded matrix products of one kernel, with sizes that are known only at run time.
 #ifndef OPWRIGHT_CPU_MATMUL_ANY_SIZE_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_ANY_SIZE_PRODUCT_H_
 

@@ -1,5 +1,5 @@
 // Matrix products with one matrix per group of rows, and the sums of outer products of each group.
-// The sizes of groups are known only in a run: bfloat16 uses a product of oneDNN without fixed
+// The sizes of groups are known only at run time: bfloat16 uses a product of oneDNN without fixed
 // sizes, and all other dtypes use our own loops.
 #include <algorithm>
 #include <cstdint>
@@ -42,8 +42,8 @@ class RowGroups {
   WholeNumbers offsets_;
 };
 
-// Divides the products of all groups among threads by rows or columns. So the sizes of groups, of
-// which one may have most rows, do not determine the work of a thread.
+// Divides the products of all groups among threads by rows or columns. The work of a thread
+// therefore does not depend on the group sizes, even if one group has most rows.
 class GroupedParts {
  public:
   // `size` describes the product of a single group with all rows.

@@ -46,8 +46,8 @@ int64_t CommonDim(const Factor& x, const Factor& y, size_t from_back) {
   return dim(x.stack.dims) == 1 ? dim(y.stack.dims) : dim(x.stack.dims);
 }
 
-// Returns the strides along each axis of x y. It is stored in a compact array, in which axis i is
-// axis axes[i] of x y.
+// Returns the strides along each axis of x y. The product x y is stored in a compact array, in
+// which axis i is axis axes[i] of x y.
 std::vector<int64_t> OutStrides(const std::vector<int64_t>& dims,
                                 const std::vector<int64_t>& axes) {
   std::vector<int64_t> strides(dims.size());

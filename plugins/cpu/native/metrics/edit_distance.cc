@@ -61,8 +61,8 @@ struct EditDistanceKernel {
         const int64_t length = label_lengths[i];
         const int64_t edits =
             CountEdits(x + i * t_, lengths[i], label + i * u_, length, row.data());
-        // The distance is infinite if a positive number of edits is divided by a length of 0, but 0
-        // edits are 0 for every length.
+        // The distance is infinite if a positive number of edits is divided by a length of 0, but a
+        // distance of 0 stays 0 for every length.
         const double divisor = attrs.normalized && edits > 0 ? static_cast<double>(length) : 1.0;
         out[i] = divisor > 0 ? static_cast<float>(static_cast<double>(edits) / divisor)
                              : std::numeric_limits<float>::infinity();

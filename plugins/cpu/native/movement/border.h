@@ -12,9 +12,9 @@ namespace opwright_cpu {
 
 enum class BorderMode { kConstant, kReflect, kEdge, kWrap };
 
-// Writes the box, then the border along each axis, from the last axis to the first. The border
-// along an axis extends only along the box in preceding axes, but along the box and its border in
-// following axes. Each element is therefore written once.
+// Writes the box, then the border along each axis, from the last axis to the first. The border of
+// an axis spans only the box along preceding axes, but the box and its border along following axes.
+// Each element is therefore written once.
 class Border {
  public:
   Border() = default;

@@ -34,7 +34,7 @@ struct RowStatistics {
 };
 
 // Computes 1 / sqrt(mean((x - mean)**2) + epsilon) for the rare case that squares overflow or
-// underflow. A loop that contains this call is slower even if it is never executed.
+// underflow. A loop that contains this call is slower even if the call is never executed.
 template <typename T>
 __attribute__((noinline, cold)) T InverseOfExtremeRow(const T* x, int64_t n, T mean, T epsilon) {
   opwright::functors::SquareSum<T> sum{};

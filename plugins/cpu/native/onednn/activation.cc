@@ -28,10 +28,10 @@ OPWRIGHT_CPU_ACTIVATION(Silu)
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 
 // Computes silu of vectors, x / (1 + 2**t) with t = -x log2(e), in two thirds of the time of a
-// plain loop. The result is within 3 ulp of the exact result for an x that is off by half an ulp.
-// Below -88.8, where results approach the denormals, it is 0. 2**t is 2**round(t) times a
-// polynomial of the remainder. All vectors advance together, step by step, because the out-of-order
-// window is too short to start one vector while another waits.
+// plain loop. The result is within 3 ulp of the exact result for some number within half an ulp of
+// x. Below -88.8, where results approach the denormals, the result is 0. 2**t is 2**round(t) times
+// a polynomial of the remainder. All vectors advance together, step by step, because the
+// out-of-order window is too short to start one vector while another waits.
 template <int kVectors>
 OPWRIGHT_CPU_AVX512 inline void SiluOfVectors(__m512* x) {
   constexpr float kMinusLog2E = -1.44269504f;

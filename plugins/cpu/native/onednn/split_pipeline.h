@@ -57,8 +57,8 @@ using ImageBytes = std::array<int64_t, kFirstTemporary>;
 // Immutable after Prepare.
 class SplitPipeline {
  public:
-  // If steps for its sizes exist, adds a part that begins at these byte offsets of the tensors.
-  // Returns whether they exist. Creating the steps again would recompile the same code.
+  // Adds a part that begins at these byte offsets of the tensors if steps for its sizes exist.
+  // Returns whether such steps exist. Creating the steps again would recompile the same code.
   bool AddLike(const PartSizes& sizes, const ImageBytes& offsets) {
     for (size_t i = 0; i < pipelines_.size(); ++i) {
       if (pipelines_[i].sizes != sizes) continue;

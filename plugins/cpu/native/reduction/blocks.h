@@ -145,7 +145,7 @@ struct Extremum {
     return has_nan != 0 ? std::numeric_limits<T>::quiet_NaN() : best;
   }
 
-  // Integers do not need the flag. It is wider than short integers and would reduce their lanes.
+  // Integers do not need the flag, which is wider than short integers and would reduce their lanes.
 
   static OPWRIGHT_CPU_INLINE T RowOfIntegers(const T* x, int64_t n) {
     T best = x[0];

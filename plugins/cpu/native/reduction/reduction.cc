@@ -153,7 +153,7 @@ template <typename T>
 using MeanGradKernel = SpreadKernel<T, true>;
 
 // Overwrites `best`, which holds the extremum of each element's line, with 1 for elements equal to
-// it, otherwise 0. If the extremum is NaN, the result is 1 for every NaN of the line.
+// it, and 0 otherwise. If the extremum is NaN, the result is 1 for every NaN of the line.
 template <typename T>
 OPWRIGHT_CPU_CLONES void MarkExtrema(const T* x, T* best, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {

@@ -1,4 +1,4 @@
-// sequence_pack and sequence_unpack. Each moves elements like the gradient of the other operator.
+// sequence_pack and sequence_unpack; each moves elements like the gradient of the other operator.
 #include <cstring>
 
 #include "common/attributes.h"

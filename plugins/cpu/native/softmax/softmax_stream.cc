@@ -27,8 +27,8 @@ struct LineResult {
 
 // Finds the largest element of a row, four cache lines at a time. If an element is NaN, any element
 // may be returned, since all results are then NaN. Meanwhile, a few cache lines of the waiting row
-// are stored, and the beginning of the next row is prefetched. The rest of both follows while the
-// exponentials are computed, which takes about five times as long.
+// are stored, and the beginning of the next row is prefetched. The rest of both rows follows while
+// the exponentials are computed, which takes about five times as long.
 constexpr int64_t kMaxLines = 4;
 
 template <typename T, typename Row>

@@ -165,7 +165,7 @@ _COUNTS = {2: "two", 3: "three"}
 
 
 def check_sizes(who: str, name: str, value: object, *, rank: int, at_least: int) -> tuple[int, ...]:
-    """Return an int for each axis of a window; one int means all."""
+    """Return an int for each axis of a window; a single int applies to all axes."""
     single = _find_int(value)
     ints = [single] * rank if single is not None else _find_ints(value)
     rule = f"an int of at least {at_least}"

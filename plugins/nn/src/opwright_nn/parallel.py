@@ -53,7 +53,7 @@ class Processes(Protocol):
         unequal_rows: str,
         shard_optimizer: bool,
     ) -> list[Pair]:
-        """Append the mean of gradients over a group's processes, or for each process its shard."""
+        """Append the mean of gradients over a group's processes, or each process's shard of it."""
 
     def share_startup(
         self, startup: ow.Program, group: str, *, program: ow.Program | None = None
@@ -256,7 +256,7 @@ def own_values(who: str, program: ow.Program, values: Mapping[str, Any]) -> dict
 def check_alike(
     who: str, program: ow.Program | None, what: str, describe: Callable[[], object]
 ) -> None:
-    """Raise ProgramError unless `describe` agrees in all processes that train together.
+    """Raise ProgramError unless all processes that train together return the same `describe()`.
 
     Parameters
     ----------

@@ -155,8 +155,9 @@ FLOPS: Final[Mapping[str, Callable[[OperatorShapes], int]]] = {
 def count_flops(op: ow.Operator) -> int | None:
     """Return the number of floating-point operations of one operator call, or None if unknown.
 
-    Control flow counts its bodies: a scan multiplies by its iterations, a branch counts the larger
-    body, and a loop with a data-dependent count is unknown.
+    For control flow, the operations of its bodies count: those of a scan are multiplied by the
+    number of iterations, a branch counts its larger body, and the result for a loop with a
+    data-dependent number of iterations is None.
     """
     bodies = op.block_attrs()
     if bodies and op.block is not None:

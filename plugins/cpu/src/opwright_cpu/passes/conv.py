@@ -1,10 +1,10 @@
 """``fuse_conv``: fuses element-wise operators into a convolution.
 
-In inference, batch normalization multiplies each channel by a factor and adds a shift. Both are
-applied, with a residual and an activation, while the elements are in registers. If the plan does
-not write the parameters, the factor is folded into the weight and the shift into the bias. The plan
-recomputes weight and bias when a parameter has changed. Otherwise, factor and shift are computed in
-each run.
+In inference, batch normalization multiplies each channel by a factor and adds a shift. Factor and
+shift are applied, with a residual and an activation, while the elements are in registers. If the
+plan does not write the parameters, the factor is folded into the weight and the shift into the
+bias. The plan recomputes weight and bias when a parameter has changed. Otherwise, factor and shift
+are computed in each run.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def compare_operators(program: ow.Program, saved: ow.Program) -> list[str]:
 
 
 def _describe(op: ow.Operator) -> dict[str, str]:
-    """Describe an operator by strings with names; equal operators give equal strings."""
+    """Describe an operator by named strings, which are equal for equal operators."""
     return {
         "type": op.type,
         **{f"input {slot}": str(list(names)) for slot, names in op.inputs.items() if names},

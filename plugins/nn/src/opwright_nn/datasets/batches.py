@@ -124,10 +124,10 @@ class Batches(Iterator[Batch], Generic[Batch]):
 
     @property
     def position(self) -> dict[str, Any]:
-        """The position of the next batch, and what it depends on; `restore` accepts it.
+        """The position of the next batch, and the properties that it depends on, for `restore`.
 
-        A dict of numbers and strings. ``epoch`` and ``batch`` count from 0; the other entries
-        describe the batches so that `restore` can detect different batches.
+        The value is a dict of numbers and strings. ``epoch`` and ``batch`` count from 0; the other
+        entries describe the batches so that `restore` can detect different batches.
         """
         epoch, batch = divmod(self._next, max(len(self._starts), 1))
         return {"epoch": epoch, "batch": batch, **self._describe(epoch)}
@@ -351,7 +351,7 @@ def make_order(seed: int | None, epoch: int, rows: int) -> npt.NDArray[np.int64]
 def _show_progress(iterator: Iterator[Batch], first: int, total: int) -> Iterator[Batch]:
     from tqdm import tqdm  # type: ignore[import-untyped]  # 30 ms to import
 
-    # disable=None: no bar without a terminal.
+    # disable=None shows no bar unless standard error is a terminal.
     yield from tqdm(iterator, initial=first, total=total, unit=" batches", disable=None)
 
 

@@ -114,8 +114,8 @@ def decode(
     """Return the first frame of an image as an array, rotated as the file states.
 
     - The orientation of EXIF is applied.
-    - 8-bit values are divided by 255, grayscale values of 9 to 16 bits by their maximum; with 16
-      bits where 0 is white, 0 becomes 1. 16-bit colors keep the upper 8 bits.
+    - 8-bit values are divided by 255, grayscale values of 9 to 16 bits by their maximum; if 0 is
+      white in a 16-bit image, 0 becomes 1. 16-bit colors keep the upper 8 bits.
     - Floats in [0, 1] stay unchanged. Other floats, 32-bit and signed integers need `levels`, since
       their files do not state which value is white.
     - Palettes and CMYK are converted to red, green and blue, and colors to gray, as by Pillow,

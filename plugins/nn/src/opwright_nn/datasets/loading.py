@@ -38,7 +38,7 @@ def take(item: Any) -> Any:
 
 @dataclasses.dataclass
 class Decoder:
-    """Makes batch k of items, where k counts over all epochs; each worker has a copy."""
+    """Makes batch k of items, where k counts over all epochs; each worker copies this object."""
 
     items: Sequence[Any]
     function: Map
@@ -184,7 +184,7 @@ class Stream(Batches[Any]):
         )
 
     def _shuffle(self, epoch: int, samples: Iterator[Any]) -> Iterator[Any]:
-        """Yield samples from a buffer in random order; without a seed, in their own order."""
+        """Yield samples from a buffer in random order; without a seed, in the original order."""
         if self._seed is None:
             yield from samples
             return

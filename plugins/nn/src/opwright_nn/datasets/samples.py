@@ -53,8 +53,8 @@ def check_map(who: str, name: str, function: Any, seed: int) -> Map:
     required = [item.name for item in parameters if item.default is item.empty and item.kind < 2]
     if len(required) > 1 and required[1:] != ["rng"]:
         raise AttributeTypeError(
-            f"{who}: {name} must take one argument, or also a random stream named rng, got the "
-            f"arguments {', '.join(required)}; name the second argument rng"
+            f"{who}: {name} must take one argument, optionally also a random stream named rng, got "
+            f"the arguments {', '.join(required)}; name the second argument rng"
         )
     draws = any(item.name == "rng" for item in parameters)
     return Map(function, seed if draws else None)

@@ -84,7 +84,7 @@ class Team:
     def iterate(self, first: int, end: int, *more: Any) -> Iterator[Any]:
         """Yield the results of ``make(first, *more)`` to ``make(end - 1, *more)``.
 
-        Closing an iterator leaves the processes to other iterators.
+        Closing an iterator does not stop the processes, which other iterators can use.
         """
         workers = self._find_workers(end - first)
         pending: deque[tuple[_Worker, Request]] = deque()

@@ -321,7 +321,8 @@ def _append_rows(
 ) -> ow.Variable:
     """Append the loss of each row from log-probabilities, and reduce it.
 
-    The terms of a row's own class and of all classes are in one tensor, from which `nll` selects.
+    With smoothing, the term of each class is mixed with the mean over all classes, so that `nll`
+    can select the mixture at the label.
     """
     weighted = logs if options.weights is None else ow.ops.multiply(logs, options.class_weights())
     if options.smoothing:

@@ -107,7 +107,7 @@ class _Counts(Metric):
         self._is_binary = False
 
     def update(self, scores: npt.ArrayLike, labels: npt.ArrayLike) -> None:
-        """Add a batch: scores [n, classes], or one score each; labels [n] or [n, 1]."""
+        """Add a batch: scores [n, classes], or one score per row; labels [n] or [n, 1]."""
         rows = checks.check_numbers(self._who, "scores", scores)
         refuse_nan(self._who, rows)
         self._is_binary = rows.ndim == 1 or rows.shape[1:] == (1,)
@@ -200,7 +200,7 @@ class F1(_Counts):
 
 @arguments.suggest
 class ClassScores(NamedTuple):
-    """A row of the table of `ConfusionMatrix.per_class`.
+    """A row of the table that `ConfusionMatrix.per_class` returns.
 
     Attributes
     ----------

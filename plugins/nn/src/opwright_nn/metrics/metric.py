@@ -22,10 +22,10 @@ class Metric(abc.ABC):
 
     Arrays have any numeric dtype or bool. NaN is never a high or a low score: `Accuracy` counts a
     row with NaN as wrong, a mean and `R2` become NaN, and metrics that order or compare scores
-    refuse it.
+    reject it.
 
     ``update`` adds the arrays of a batch, ``result`` returns the number for all batches since the
-    last ``reset``. It is not part of a program, so plans do not change.
+    last ``reset``. A metric is not part of a program, so plans do not change.
 
     Parameters
     ----------

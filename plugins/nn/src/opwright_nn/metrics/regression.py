@@ -83,7 +83,8 @@ class MAE(_Differences):
 class R2(Metric):
     """The fraction of variance that predictions explain: ``1 - Σ(y - p)² / Σ(y - m)²``.
 
-    m is the mean of all targets y. 1 is perfect, 0 as good as predicting m; worse is negative.
+    m is the mean of all targets y. 1 is perfect, 0 is as good as predicting m, and negative values
+    are worse.
 
     Parameters
     ----------

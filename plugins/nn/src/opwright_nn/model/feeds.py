@@ -62,8 +62,8 @@ def convert_feed(who: str, value: Any, variable: ow.Variable, cast: bool) -> Any
 
     An array is converted if the dtype of the variable can represent every value of the array's
     dtype, as in NumPy's safe casts: int32 to int64, uint8 to float32. With `cast` any numbers are
-    converted: to floats by rounding, to integers only if this does not change them. Python numbers
-    and lists are converted if the dtype can represent them.
+    converted: to floats by rounding, to integers only if this does not change the values. Python
+    numbers and lists are converted if the dtype can represent them.
 
     Raises
     ------

@@ -20,9 +20,9 @@ def inference_program(
     Losses, gradients, updates and everything else that the targets do not need are removed. The
     attribute ``training`` of operators such as dropout and batch_norm becomes false.
 
-    It does not write persistable variables except the count of runs, and only if an operator still
-    draws random numbers. Parameters and states have the values that they have before an update,
-    even as targets.
+    The only persistable variable that it writes is the count of runs, and only if an operator still
+    draws random numbers. Parameters and states keep their values from before an update, even if
+    they are targets.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def _make_inputs(program: ow.Program, given: Iterable[str]) -> None:
 
 
 def _rename_updates(program: ow.Program) -> dict[str, str]:
-    """Rename the new value of each state so that no target reads it; return the names by state."""
+    """Rename the updated value of each state, so no target reads it; return the names by state."""
     names = {state: program.free_name(f"{state}/after") for state in persistable_names(program)}
     for op in program.global_block().ops:
         for slot, outputs in op.outputs.items():

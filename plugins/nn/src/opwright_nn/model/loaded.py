@@ -15,7 +15,7 @@ def make_model(
     loss: ow.Variable | str | None,
     optimizer: Optimizer | str | None,
 ) -> Model:
-    """Return a model of the program of `loaded`, over its scope.
+    """Return a model that has the program and the scope of `loaded`.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class Startup:
         return changed
 
     def request_all(self) -> None:
-        """Make the next `initialize` with all shapes known initialize everything."""
+        """Request that the next `initialize` call with known shapes sets all variables."""
         self._all_requested = True
 
     def note_loaded(self, shapes: Mapping[str, Shape]) -> None:

@@ -169,7 +169,7 @@ class TrainedParameters:
                 )
 
     def _changed(self, to: bool) -> list[str]:
-        """Return the parameters whose ``trainable`` is now `to`, but was recorded as different."""
+        """Return the parameters whose ``trainable`` is now `to`, but was recorded otherwise."""
         return [
             param.name
             for param in self._program.parameters()

@@ -25,12 +25,12 @@ class Accumulate(Optimizer):
 
         model.optimize(nn.optimizer.Accumulate(nn.optimizer.Adam(1e-3), steps=4))
 
-    The sums and the count of the steps are persistable, so a checkpoint can continue between
-    two updates. Clipping, regularization and schedules belong to `optimizer`, and are applied once
-    per update.
+    The sums and the count of the steps are persistable, so a checkpoint can be saved and resumed
+    between two updates. Clipping, regularization and schedules belong to `optimizer`, and are
+    applied once per update.
 
-    `Model` and `nn.train` skip the update in the other steps. For a program, use `compile`: the
-    result of ``Network.compile`` would update in each step.
+    `Model` and `nn.train` skip the update in all but every `steps`-th step. For a program,
+    use `compile`: the result of ``Network.compile`` would update in each step.
 
     Parameters
     ----------

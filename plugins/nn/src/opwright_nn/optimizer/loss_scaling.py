@@ -30,9 +30,7 @@ _LEAST, _MOST = 1.0, 2.0**32
 
 
 class LossScale(NamedTuple):
-    """The variables of one loss: the factor, the steps since an overflow, and the steps until it
-    grows.
-    """
+    """The factor of a loss, the steps since an overflow, and the steps until the factor grows."""
 
     factor: ow.Variable
     good_steps: ow.Variable

@@ -213,7 +213,7 @@ class ProximalAdagrad(ProximalGD):
 
 @declare
 class Ftrl(ProximalGD):
-    """Follow the regularized leader: sparse parameters of linear models.
+    """Follow the regularized leader (FTRL), for sparse parameters of linear models.
 
     McMahan et al., Ad Click Prediction: a View from the Trenches, 2013. A parameter is determined
     only by its gradients, so the first step replaces its initial value.

@@ -13,7 +13,7 @@ Step = Callable[..., Sequence[Any]]
 
 
 class Callback:
-    """The base of callbacks of `train`; a subclass has the methods that it needs.
+    """The base class of `train` callbacks; a subclass overrides the methods that it needs.
 
     ::
 

@@ -120,7 +120,7 @@ class _Replay:
         )
 
     def run(self, batches: Sequence[Mapping[str, Any]]) -> tuple[int, NonFinite | None]:
-        """Return the 1-based number of the first non-finite step, and where values became so."""
+        """Return the 1-based number of the first non-finite step, and the result of `find_nan`."""
         for number, batch in enumerate(batches, start=1):
             feeds = {name: batch[name] for name in self._inputs}
             before = _copy(self._training, self._scope)

@@ -87,8 +87,8 @@ class Source:
         for batch in data:
             return self._name(batch)
         raise AttributeValueError(
-            f"{self._who}: there must be at least one batch, got none; pass rows, and batches "
-            "that are not larger"
+            f"{self._who}: there must be at least one batch, got none; pass at least as "
+            "many rows as one batch has"
         )
 
     def once(self) -> Iterator[Feeds]:

@@ -37,7 +37,7 @@ P = ParamSpec("P")
 
 
 def _take_one_argument_of_data(function: Callable[P, History]) -> Callable[P, History]:
-    """Make a function explain its argument if two arrays are passed, as in other frameworks."""
+    """Make a function explain `data` if two arrays are passed, as other frameworks expect."""
 
     @functools.wraps(function)
     def checked(*args: P.args, **options: P.kwargs) -> History:
@@ -168,7 +168,7 @@ def _as_model(
     loss: ow.Variable | str | None,
     optimizer: Optimizer | str | None,
 ) -> Model | Step:
-    """Return a model for a loaded program, anything else unchanged."""
+    """Return a model for a loaded program; return anything else unchanged."""
     if isinstance(model, ow.LoadedProgram):
         return make_model("train", model, loss, optimizer)
     for name, value in (("loss", loss), ("optimizer", optimizer)):

@@ -112,7 +112,7 @@ def _factor(b: BodyContext) -> float:
 
 
 def _is_widened(b: BodyContext) -> bool:
-    """Return whether 16-bit scores are computed in float32: steps of bfloat16 are 0.25 at 50."""
+    """Return whether 16-bit scores use float32, since bfloat16 has a spacing of 0.25 near 50."""
     return bool(b.attr("softcap")) and dtype_of(b, "q") in HALVES
 
 
@@ -153,7 +153,7 @@ def attention(b: BodyContext, dropped: float = 0.0, outputs: bool = False) -> st
     scores = q.with_("matmul", k, transpose_y=True) * _factor(b)
     if cap := float(b.attr("softcap")):
         scores = (scores / cap).then("tanh") * cap
-    # Finite, since a row may be fully masked.
+    # The lowest score is finite, since a row may be fully masked.
     lowest = -6e4 if dtype_of(b, "q") == "float16" and not _is_widened(b) else -1e30
     scores, allowed = _masked(b, scores, lowest)
     for mask in allowed:

@@ -25,7 +25,8 @@ def split_axis(
     parts : sequence of int
         The lengths that replace this axis; at most one may be -1.
     """
-    # In reshape, 0 copies the dimension at its position; after the axis only -1 can be used.
+    # In the shape of a reshape, 0 copies the dimension at the same position of the input. Positions
+    # change after the axis, so an unknown dimension there must be -1.
     rest = list(shape[axis + 1 :])
     if rest.count(-1) + list(parts).count(-1) <= 1 and 0 not in rest:
         wanted = [*[0] * axis, *parts, *rest]

@@ -155,7 +155,7 @@ def _run_direction(
     valid: Sequence[Expression],
     is_reverse: bool,
 ) -> tuple[list[Memory], Memory]:
-    """Emit all steps of one direction; return the memory of each step, and the last memory."""
+    """Emit all steps of one direction; return the `Memory` of each step, and the last one."""
     made: list[Memory] = [memory] * len(parts)
     for place in range(len(parts))[:: -1 if is_reverse else 1]:
         new = step(parts[place], memory)
@@ -169,7 +169,7 @@ def _run_direction(
 def run_layers(
     b: BodyContext, make_step: Callable[[int], Step], sizes: tuple[int, int | None]
 ) -> dict[str, Callable[[], Expression]]:
-    """Emit all layers; return for each output a function that emits it.
+    """Emit all layers; return, by output name, functions that emit the outputs.
 
     `sizes` has the size of the state and the size of the cell, or None for layers without a cell.
     """

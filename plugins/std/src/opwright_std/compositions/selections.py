@@ -17,7 +17,7 @@ def _pick_nothing_else(g: GradientContext, grad: str) -> None:
 def pick_in_shares(g: GradientContext) -> None:
     """Differentiate the gradient of a minimum or maximum along axes.
 
-    For out_grad = 1 the gradient is the share of out_grad that each element of x receives.
+    For out_grad = 1, the gradient is the fraction of out_grad that each element of x receives.
     """
     ones = g.emit("fill_like", {"x": g.input("out_grad")}, attrs={"value": 1.0})
     inputs = {slot.name: g.inputs(slot.name) for slot in g.proto.inputs}

@@ -18,11 +18,12 @@ W bits:
 5. q is the upper two bits of b. f is its next 30 bits minus 2^29 (float32) or its next 53 bits
    minus 2^52 (float64). ``t = (T(f) * 2^-29) * T(pi / 4)`` or ``(T(f) * 2^-52) * T(pi / 4)``.
 6. ``z = t * t``, ``sine = t * S(z)``, ``cosine = C(z)`` with the coefficients of the Taylor series.
-7. Rotated by q quarters: (cosine, sine), (-sine, cosine), (-cosine, -sine), (sine, -cosine).
-8. The two numbers are ``r`` times the first and ``r`` times the second.
+7. Rotate the pair by q quarter turns: (cosine, sine), (-sine, cosine), (-cosine, -sine), (sine,
+   -cosine).
+8. The two numbers are ``r`` times the first and ``r`` times the second element of this pair.
 
-Truncated numbers are redrawn until they are in [-2, 2]: attempt ``a``, from 0 on, draws
-from the blocks ``b + a * 2^48`` instead of ``b``.
+Truncated numbers are redrawn until they are in [-2, 2]: attempt ``a``, counted from 0, draws from
+block ``b + a * 2^48`` instead of block ``b``.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _sine_cosine(t: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def _draw(a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return (u of steps 1, t of step 5, the quarter q)."""
+    """Return u of step 1, t of step 5, and the number q of quarter turns."""
     if a.itemsize == 8:
         u = ((a >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
         fraction = (b >> np.uint64(9) & np.uint64(2**53 - 1)).astype(np.int64) - 2**52

@@ -74,8 +74,9 @@ def find_labels(
 def infer_row_loss(ctx: InferContext, scores: str, axis: int, soft_label: bool = False) -> None:
     """Set the shape of a loss with one value for each line of `scores` along `axis`.
 
-    Hard labels have the shape of the scores with 1 class, or lack that axis, and the loss has
-    their shape. Soft labels have the shape of the scores, and the loss keeps the axis with size 1.
+    Hard labels have the shape of the scores with size 1 along `axis`, or without that axis; the
+    loss has the shape of the labels. Soft labels have the shape of the scores, and the loss keeps
+    the axis with size 1.
     """
     shape, label = ctx.input(scores).shape, ctx.input("label").shape
     kept = (*shape[:axis], 1, *shape[axis + 1 :])

@@ -1,4 +1,4 @@
-"""Lengths of padded sequences: their range, and the default of all steps."""
+"""Lengths of padded sequences: their valid range, and the default, which is all steps."""
 
 from __future__ import annotations
 

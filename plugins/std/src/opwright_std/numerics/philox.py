@@ -25,7 +25,8 @@ Normal
 Parts
     A tensor may be part of a larger tensor: along an axis it has `own` of `all` rows, and `before`
     rows precede them. If rows were split further, the length of the axis may be a multiple of
-    `own`. Elements are indexed in the larger tensor, so its parts together have all its words.
+    `own`. Elements are indexed by their position in the larger tensor, so that together its parts
+    use the same words as the whole tensor.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Step(NamedTuple):
 
 
 class StepGrads(NamedTuple):
-    """Gradients of x_part and h_part, of direct reads of the old state, and of the old cell."""
+    """Gradients of x_part, h_part, the old cell, and the old state where it is read directly."""
 
     x_part: Array
     h_part: Array

@@ -132,7 +132,8 @@ def _sum_gradients(x: Array, places: Array, updates: Array, out: Array, grad: Ar
 
 
 def _product_gradients(x: Array, places: Array, updates: Array, out: Array, grad: Array) -> Pair:
-    # Multiplies products of the preceding and of the following elements, to avoid division.
+    # Multiplies the product of the preceding factors by that of the following factors, without
+    # division.
     kind = np.float32 if x.dtype == np.float16 else x.dtype
     before, behind = x.astype(kind), np.ones(x.size, kind)
     product = np.empty(places.size, kind)

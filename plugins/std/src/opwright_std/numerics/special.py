@@ -40,7 +40,7 @@ def digamma(x: Array) -> Array:
 
 
 def _whole_power(x: Array, exponent: int) -> Array:
-    # Computed by products, since the rounding of NumPy's power may depend on adjacent elements.
+    # Multiplies repeatedly, since the rounding of NumPy's power may depend on adjacent elements.
     power = np.ones_like(x)
     for _ in range(exponent):
         power = power * x

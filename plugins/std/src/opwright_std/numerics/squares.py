@@ -56,7 +56,7 @@ def mean_square(x: Array, axis: Axes) -> Array:
 
 
 def _is_ordinary(total: Array) -> Array:
-    """Return a mask of accurate sums, which did not overflow or lose a relevant square."""
+    """Return a mask of accurate sums: they did not overflow, and no relevant square underflowed."""
     info = np.finfo(total.dtype)
     return np.asarray((total >= info.tiny / info.eps) & (total <= info.max))
 

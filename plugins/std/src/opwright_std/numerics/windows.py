@@ -1,6 +1,6 @@
 """Windows that slide over the spatial axes of images: their sizes and the elements they cover.
 
-Images have one, two or three of these axes; the attribute data_format sets their number and the
+Images have one, two or three spatial axes; the attribute data_format sets their number and the
 position of the channels.
 """
 
@@ -60,7 +60,7 @@ class Axis(NamedTuple):
         return [self._tap(tap * self.dilation - self.before) for tap in range(self.kernel)]
 
     def covering_taps(self) -> Taps:
-        """Return `taps` that cover any element: windows may extend far beyond an image."""
+        """Return the `taps` that cover an element; windows may extend far beyond an image."""
         return [self._tap(tap * self.dilation - self.before) for tap in self._find_covering()]
 
     def _find_covering(self) -> Iterable[int]:

@@ -44,8 +44,8 @@ RELU = unary(
 
 
 def sigmoid(x: Array, out: Array) -> None:
-    # e**x / (1 + e**x) has full relative accuracy in the left tail; at the limit the quotient is 1
-    # in the dtype, and e**limit is still finite in it.
+    # e**x / (1 + e**x) has full relative accuracy in the left tail; at the limit the quotient
+    # rounds to 1 in the dtype, while e**limit is still finite.
     np.minimum(x, 11 if x.itemsize == 2 else 40, out=out)
     np.exp(out, out=out)
     np.divide(out, out + 1, out=out)

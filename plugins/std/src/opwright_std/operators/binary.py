@@ -137,7 +137,7 @@ POWER = binary(
 
 
 def _pick_gradient(g: GradientContext) -> None:
-    # The selected input receives the whole gradient; x if both are equal or NaN.
+    # The selected input receives the whole gradient. If both are equal or NaN, x is selected.
     grad, x = g.output_grad("out"), g.input("x")
     comparison = "greater_equal" if g.type == "maximum" else "less_equal"
     ahead = g.emit(comparison, {"x": x, "y": g.input("y")})

@@ -46,7 +46,7 @@ class _Pairs:
         return self._b.emit("unsqueeze", {"x": name}, attrs={"axis": [axis]})
 
     def half(self, name: str, first: int) -> str:
-        """Return the first or the last two of the four values."""
+        """Return the first two or the last two of the four values."""
         attrs = {"axes": [2], "starts": [first], "ends": [first + 2]}
         return self._b.emit("slice", {"x": name}, attrs=attrs)
 

@@ -27,7 +27,7 @@ def _merge(ctx: InferContext, true: Meta, false: Meta) -> Meta:
     return Meta(tuple(map(merge_dims, true.shape, false.shape)), true.dtype)
 
 
-# The core differentiates a branch into a branch over the gradients of its blocks.
+# The gradient of a branch, built by the core, is a branch over the gradients of its blocks.
 COND = (
     OpMaker("cond")
     .add_comment(

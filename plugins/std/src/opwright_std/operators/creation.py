@@ -28,7 +28,7 @@ def constant(out: Array, *, values: tuple[float, ...], shape: tuple[int, ...], d
 
 
 def _constant_shape(ctx: InferContext) -> None:
-    """The output has the given shape, with one value per element, representable in the dtype."""
+    """The output has the given shape; each element has one value, representable in the dtype."""
     shape, values = ctx.attr("shape"), ctx.attr("values")
     if numel(shape) != len(values):
         ctx.fail(
@@ -60,7 +60,7 @@ def _write_steps(out: Array, start: float, step: float) -> None:
     if out.dtype.kind == "f":
         out[...] = np.arange(out.size) * float(step) + float(start)
     else:
-        # Integer sums wrap around, so results in the range of the dtype are correct.
+        # Integer arithmetic wraps around, so every result within the range of the dtype is correct.
         bits = [int(number) % 2**64 for number in (start, step)]
         places = np.arange(out.size, dtype=np.uint64)
         out[...] = (places * np.uint64(bits[1]) + np.uint64(bits[0])).astype(out.dtype)

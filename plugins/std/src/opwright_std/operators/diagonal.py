@@ -81,7 +81,8 @@ def _on_diagonal(
         attrs = {"shape": [rows, columns], "value": 0.0, "dtype": dtype_of(b)}
         b.emit("fill", {}, out, attrs)
         return
-    # Repeat the vector in every row, and mask it off the diagonal; inf * 0 would be NaN.
+    # Repeat the vector in every row, then zero all elements off the diagonal by selection, since
+    # inf * 0 would be NaN.
     row = b.emit("unsqueeze", {"x": x}, attrs={"axis": [0]})
     square = b.emit("expand", {"x": row}, attrs={"shape": [n, n]})
     above, before = max(-k, 0), max(k, 0)
@@ -142,7 +143,7 @@ def _trace_shape(ctx: InferContext) -> None:
 def _trace_body(b: BodyContext) -> None:
     x, shape, k, out = b.input("x"), shape_of(b, "x"), b.attr("k"), {"out": b.output("out")}
     if -1 in shape:
-        # A gradient with unknown dimensions sums the matrix with zeros off the diagonal.
+        # If dimensions are unknown, sums the whole matrix with zeros off the diagonal.
         upper = b.emit("triu", {"x": x}, attrs={"k": k})
         kept = b.emit("tril", {"x": upper}, attrs={"k": k})
         b.emit("sum", {"x": kept}, out, {"axis": [-2, -1]})

@@ -15,7 +15,7 @@ def _count_edits(x: Array, label: Array) -> int:
     row = places
     for i, token in enumerate(x):
         best = np.minimum(row[1:] + 1, row[:-1] + (label != token))
-        # Insertions: each element is the minimum of the elements up to it plus their distances.
+        # Insertions: an element becomes the minimum over elements up to it, each plus its distance.
         row = np.minimum.accumulate(np.concatenate(([i + 1], best)) - places) + places
     return int(row[-1])
 

@@ -114,7 +114,7 @@ class _Writer:
         return _Part(name, tuple(part.labels[i] for i in kept), tuple(part.shape[i] for i in kept))
 
     def diagonal(self, part: _Part, label: str) -> _Part:
-        """Join two axes of one label: every (n + 1)-th element of both as one axis."""
+        """Merge two axes with the same label: flatten them, and keep every (n + 1)-th element."""
         first = part.labels.index(label)
         second = part.labels.index(label, first + 1)
         rest = [i for i in range(len(part.labels)) if i not in (first, second)]

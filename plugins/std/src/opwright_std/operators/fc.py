@@ -83,7 +83,8 @@ def _fc_gradient(g: GradientContext) -> None:
     out, activation = g.output("out"), g.attr("activation")
     (grad,) = g.filled_output_grads("out")
     if activation:
-        # The gradient of an activation reads its output, and only the shape of its input.
+        # The gradient of an activation reads the output of the activation, and only the shape of
+        # its input.
         inputs = {"x": out, "out": out, "out_grad": grad}
         grad = g.emit(f"{activation}_grad", inputs, {"x_grad": 1})
     if g.wants("bias"):
@@ -102,7 +103,7 @@ def _weight_grad(g: GradientContext, grad: str) -> str:
     flat, (rows, columns) = _flatten(g), _weight_dims(g)
     kept = g.attr("num_flatten_dims")
     if kept > 1 and min(rows, columns) > 0:
-        # One product over all rows replaces a product for each leading index and their sum.
+        # One product over all rows replaces the sum of one product per leading index.
         flat = g.emit("reshape", {"x": flat}, attrs={"shape": [-1, rows]})
         grad = g.emit("reshape", {"x": grad}, attrs={"shape": [-1, columns]})
         kept = 1

@@ -73,7 +73,7 @@ def _slices_shape(ctx: InferContext) -> Shape:
     x, index = ctx.input("x").shape, ctx.input("index").shape
     if index and index[-1] == -1:
         ctx.fail(f"index must have a known last length, got unknown in {format_shape(index)}")
-    # The size is compared with each possible number, since it may be symbolic.
+    # The size may be symbolic, so it is compared with each possible number.
     named = next((n for n in range(1, len(x) + 1) if index and index[-1] == n), 0)
     if not named:
         ctx.fail(

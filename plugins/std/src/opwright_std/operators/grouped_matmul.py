@@ -37,7 +37,7 @@ def grouped_outer(x: Array, y: Array, offsets: Array, out: Array) -> None:
 
 
 def _groups(who: str, offsets: Array, n: int) -> list[tuple[int, int]]:
-    """Return the first row of each group and the row after its last one."""
+    """Return the range of rows of each group as (start, end), with the end excluded."""
     wrong = (offsets < 0) | (offsets > n) | (np.diff(offsets, prepend=0) < 0)
     if wrong.any():
         raise ValueError(

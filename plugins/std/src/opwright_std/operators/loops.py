@@ -74,7 +74,7 @@ def _check_segments(ctx: InferContext) -> frozenset[str]:
 def _measure(ctx: InferContext) -> dict[str, int]:
     """Return the number of iterations and, with segments, of elements; -1 if not yet known.
 
-    Sequences and the attribute must agree.
+    The lengths of `xs` and the attribute `length` must agree.
     """
     given, segmented = ctx.inputs("xs"), _check_segments(ctx)
     if ctx.attr("length") is None and not given:
@@ -129,7 +129,7 @@ def _scan_shape(ctx: InferContext) -> None:
     _stack(ctx, "kept", "body_kept", lengths)
 
 
-# The core differentiates a loop into a reversed scan over the gradients of its body.
+# The gradient of a loop, built by the core, is a reversed scan over the gradients of its body.
 SCAN = (
     OpMaker("scan")
     .add_comment(

@@ -1,4 +1,4 @@
-"""Updates of one parameter by its gradient: code shared by optimizers; sgd, momentum and lion.
+"""The optimizers sgd, momentum and lion, and code that all optimizers share.
 
 New states overwrite the old states in place. Learning rate and powers are tensors of one element,
 so they can change between runs without a new plan.
@@ -26,7 +26,7 @@ SCALARS = {
 
 
 def optimizer(op_type: str, comment: str, *state: str, optional: tuple[str, ...] = ()) -> OpMaker:
-    """Start an optimizer of param, grad and learning_rate, with `state` for each parameter.
+    """Start the definition of an optimizer with param, grad, learning_rate and the slots `state`.
 
     `optional` states come last; their inputs and outputs may be absent.
     """

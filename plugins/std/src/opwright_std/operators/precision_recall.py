@@ -25,7 +25,7 @@ def precision_recall(
 
 
 def _metrics(counts: Array) -> Array:
-    """Return precision, recall and F1: first their means over classes, then from total counts."""
+    """Return precision, recall and F1: first the means over classes, then those of total counts."""
     everything = counts.sum(axis=0, keepdims=True)
     by_class, at_once = (
         np.mean(_ratios(some), axis=1) if len(some) else np.zeros(3)

@@ -24,7 +24,7 @@ from opwright_std.operators.reduction import fraction, known_meta, reduction, se
 
 
 def _quantile_shape(ctx: InferContext) -> None:
-    """The output lacks the reduced axes, all if none is given; keepdims keeps them as length 1."""
+    """The output lacks the reduced axes (default: all axes); keepdims keeps them with length 1."""
     shape, dtype = ctx.input("x")
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     set_nonempty(ctx, shape, axes, dtype=fraction_dtype(dtype))

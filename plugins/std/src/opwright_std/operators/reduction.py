@@ -329,7 +329,7 @@ ARGMIN = position(
 
 
 def _both_shape(ctx: InferContext) -> None:
-    """The outputs lack the reduced axes, all if none is given; keepdims keeps them as length 1."""
+    """The outputs lack the reduced axes (default: all axes); keepdims keeps them with length 1."""
     shape = ctx.input("x").shape
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     for slot in ("min", "max"):

@@ -28,7 +28,7 @@ def tile_grad(out_grad: Array, x_grad: Array, *, repeats: Ints) -> None:
 
 
 def _align(shape: Ints, repeats: Ints) -> tuple[Ints, Ints]:
-    """Pad both with leading ones to the same length."""
+    """Pad shape and repeats with leading ones to the same length."""
     rank = max(len(shape), len(repeats))
     return (1,) * (rank - len(shape)) + shape, (1,) * (rank - len(repeats)) + repeats
 

@@ -32,7 +32,7 @@ def _rows_shape(ctx: InferContext, scores: str, soft_label: bool) -> None:
 
 
 def _weighted_cross_entropy_shape(ctx: InferContext) -> None:
-    """The output has the shape of class ids (1 class for distributions); if reduced, a scalar."""
+    """The output has the shape of class ids (1 class for distributions), or [] if reduced."""
     _rows_shape(ctx, "logits", ctx.attr("soft_label"))
 
 

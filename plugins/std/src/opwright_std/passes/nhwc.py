@@ -117,7 +117,7 @@ def _turn_shuffle(graph: Graph, op: LoweredOp, edit: Edit, turned: set[Value]) -
 
 
 def _is_served(graph: Graph, kind: str, made: LoweredOp) -> bool:
-    """Return whether the converted operator has a kernel that, for convolutions, prefers NHWC."""
+    """Return whether the converted operator has a kernel; convolution kernels must prefer NHWC."""
     if kind in CONVOLUTIONS:
         return graph.has_preferring_kernel(made, "data_format")
     # The layout does not change an element-wise computation.

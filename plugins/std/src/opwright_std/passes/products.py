@@ -1,6 +1,7 @@
 """``fold_transposes``: fold transpositions of operands and results into matrix products.
 
-A kernel reads a transposed operand through strides. This saves the copy if only products read it.
+A kernel reads a transposed operand through strides. This saves the transposed copy if only matrix
+products read it.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def precision_recall(draw: Draw) -> Drawn:
 
 
 def triplets(draw: Draw) -> Drawn:
-    """Draw vectors of 3 components: distances on a line may not depend on each point."""
+    """Draw vectors of 3 components, since distances on a line may not depend on every point."""
     shape = (draw.other_length() + 1, 3)
     vectors = {slot: draw.floats(shape) for slot in ("anchor", "positive", "negative")}
     return vectors, draw.attrs

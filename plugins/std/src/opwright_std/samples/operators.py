@@ -1,4 +1,4 @@
-"""Inputs of other operators."""
+"""Inputs of operators that the other sampler modules do not cover."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def bucketed(draw: Draw) -> Drawn:
 
 
 def running_extremum(draw: Draw) -> Drawn:
-    """Propose inputs without equal floats, since of equal elements only one gets a gradient."""
+    """Propose inputs without equal floats, since only one of several equal ones gets a gradient."""
     inputs = draw.propose()
     if inputs is None:
         return None
@@ -50,7 +50,7 @@ def running_extremum(draw: Draw) -> Drawn:
 
 
 def masked(draw: Draw) -> Drawn:
-    """Propose inputs; enough of each line is unmasked to affect its result."""
+    """Propose inputs with enough unmasked elements in each line to affect its result."""
     inputs = draw.propose()
     if inputs is None:
         return None

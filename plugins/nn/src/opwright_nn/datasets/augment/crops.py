@@ -143,7 +143,9 @@ def resize(images: Images, size: int | Sequence[int]) -> Images:
     batch = check_images(who, images)
     rows, columns = checks.check_sizes(who, "size", size, rank=2, at_least=1)
     if not all(batch.shape[2:]):
-        raise ShapeError(f"{who}: images must have pixels, got shape {list(batch.shape)}; add some")
+        raise ShapeError(
+            f"{who}: images must not be empty, got shape {list(batch.shape)}; pass pixels"
+        )
     return as_given(_resample(to_float(batch), rows, columns), images)
 
 

@@ -76,7 +76,7 @@ def mixup(
     alpha: float = 0.2,
     classes: int | None = None,
 ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.float32]]:
-    """Return ``s * a + (1 - s) * b`` for images a and for labels, where b is a in random order.
+    """Return ``s * a + (1 - s) * b`` for images and labels a, where b is a shuffled copy of a.
 
     Losses accept the labels with ``soft_label=True``.
 
