@@ -185,7 +185,7 @@ typedef struct ow_call {
   DLTensor* const* args;
   const uint32_t* slot_begin;
   uint32_t n_slots;
-  int32_t n_threads; /* prepare's; a kernel never uses its thread library's count */
+  int32_t n_threads; /* as in prepare; ignore the count of the thread library */
   void* prepared;
   void* bound;  /* from bind, or NULL */
   void* stream; /* the device's; NULL on the host */
@@ -238,12 +238,12 @@ struct ow_kernel {
   uint64_t n_may_reuse;
   void* user; /* private to the kernel */
 
-  /* Create the state of all runs, once per attributes, metas and threads. NULL: there is none. */
+  /* Create the state that all runs share, once per attributes, metas and threads; may be NULL. */
   int32_t (*prepare)(ow_prepare* prepare);
-  /* Free `prepared`. NULL: nothing to free. */
+  /* Free `prepared`; NULL if nothing is to be freed. */
   void (*release)(void* prepared);
   /* Create the state of one instance (call->bound is set to *bound). Data pointers are not yet
-     those of a run and must not be dereferenced. NULL: there is none. */
+     those of a run and must not be dereferenced. May be NULL. */
   int32_t (*bind)(const ow_call* call, void** bound);
   void (*unbind)(void* prepared, void* bound);
   /* Write the packed form of argument `arg` to `destination`. Called before the first run and
@@ -254,7 +254,7 @@ struct ow_kernel {
 };
 
 /* ---- Operators ------------------------------------------------------------------------------ */
-#define OW_OP_HIDDEN 1u /* a helper, as gradient operators are: not listed */
+#define OW_OP_HIDDEN 1u /* an unlisted helper, such as a gradient operator */
 
 typedef struct ow_op {
   uint64_t size;
@@ -387,8 +387,8 @@ typedef struct ow_plugin {
 } ow_plugin;
 
 /*
- * The one symbol that a library exports. It sets its table, or returns a status; a table with only
- * `name` and `version` then helps the report. The host table lives as long as the process.
+ * The one symbol that a library exports. It sets the table, or fails with a status; a table of only
+ * `name` and `version` then improves the report. The host table lives as long as the process.
  */
 #define OW_PLUGIN_ENTRY "opwright_plugin_v1"
 typedef int32_t (*ow_plugin_entry_fn)(const ow_host* host, const ow_plugin** plugin);

@@ -3,8 +3,8 @@
 //
 // A gradient function takes the values that the operator's gradient rule lists, and the gradient of
 // `out`. Where a function is constant, its gradient of 0 is selected rather than computed by
-// multiplication, since `out_grad` may be infinite there, for example before sqrt. 16-bit types are
-// widened to float by the caller and rounded once, when the result is stored.
+// multiplication, since `out_grad` may be infinite there, for example if sqrt reads `out`. 16-bit
+// types are widened to float by the caller and rounded once, when the result is stored.
 #ifndef OPWRIGHT_FUNCTORS_H_
 #define OPWRIGHT_FUNCTORS_H_
 
@@ -204,7 +204,7 @@ OPWRIGHT_FUNCTOR T ModOfRemainder(T remainder, T y) {
   const T moved = differs ? remainder + y : remainder;
   return remainder == T(0) ? WithSign(T(0), y) : moved;
 }
-// A quotient below 1 / 2 rounds to a zero with its sign.
+// A quotient below 1 / 2 rounds to a zero that has the sign of the quotient.
 template <typename T>
 OPWRIGHT_FUNCTOR T FloorDivideOfRemainder(T x, T y, T remainder) {
   const bool differs = remainder != T(0) && (remainder < T(0)) != (y < T(0));

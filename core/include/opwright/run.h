@@ -1,5 +1,5 @@
 /*
- * The C interface of libopwright: opens a bundle, which opwright wrote, and runs it. No Python.
+ * The C interface of libopwright: opens and runs a bundle that opwright wrote, without Python.
  *
  *   char text[1024];
  *   ow_error error = {text, sizeof text};
@@ -133,9 +133,9 @@ OW_RUN int32_t ow_output_shapes(const ow_model* model, const DLTensor* const* in
 /* Prepare the plan and memory of this batch, so that its first run is as fast as later ones. */
 OW_RUN int32_t ow_warm(ow_session* session, int64_t batch, const ow_error* error);
 
-/* Compute the outputs of the inputs, in the caller's memory: compact tensors on the CPU, aligned to
-   their items, better to 64 bytes. Outputs overlap nothing. If it fails, outputs may be partly
-   written, and state has the writes of the operators before the failed one. */
+/* Compute the outputs for the inputs. All are compact CPU tensors in the caller's memory, aligned
+   to their items, preferably to 64 bytes. Outputs overlap nothing. After a failure, outputs may be
+   partly written, and the state has the writes of the operators before the failed operator. */
 OW_RUN int32_t ow_run(ow_session* session, const DLTensor* const* inputs, uint64_t n_inputs,
                       const DLTensor* const* outputs, uint64_t n_outputs, const ow_error* error);
 /* Compute the outputs as new tensors, which the caller frees with their deleters. */

@@ -1,5 +1,5 @@
-// The C++ interface over opwright's C interface: operators, kernels and devices as classes, tables
-// filled by macros.
+// A C++ interface on top of opwright's C interface: operators, kernels and devices are classes, and
+// macros fill the tables.
 //
 // Header-only C++17, which does not link opwright:
 //

@@ -39,8 +39,7 @@ struct BoxMullerFormat<float> {
   static constexpr float kUniform = 0x1p-32f;
   static constexpr float kTurn = 0x1p-29f;
 
-  // Converts the whole word with the rounding of NumPy: the sum of two exact halves is rounded
-  // once.
+  // Converts the whole word and rounds as NumPy does: the sum of two exact halves is rounded once.
   static OPWRIGHT_FUNCTOR float Number(Word a) {
     const auto high = static_cast<float>(static_cast<Int>(a >> 16)) * 65536.0f;
     return high + static_cast<float>(static_cast<Int>(a & 0xFFFF));

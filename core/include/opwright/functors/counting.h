@@ -64,8 +64,8 @@ OPWRIGHT_FUNCTOR RocArea RocAreaOfBin(int64_t positives, int64_t negatives) {
   return {more * fewer / 2, more, fewer};
 }
 
-// Adds precision, recall and F1 from the numbers of true positives, false positives and false
-// negatives; a ratio is 0 if its divisor is 0.
+// Adds precision, recall and F1 to `sums`, computed from the numbers of true positives, false
+// positives and false negatives; a ratio is 0 if its divisor is 0.
 OPWRIGHT_FUNCTOR void AddRatios(int64_t right, int64_t too_many, int64_t too_few, double* sums) {
   if (right == 0) return;
   const double hits = static_cast<double>(right);

@@ -12,10 +12,10 @@
 //   NormalCdf                      within 6 + 1.5 x**2 ulp, since the square is rounded
 //
 // for float and double; tests/native/test_functors.cc checks these bounds, with and without fused
-// multiply-add. Denormal arguments and results are not flushed to zero, NaN results in NaN,
-// infinities in the limit. The polynomials are nearly minimax, and their own error is below a sixth
-// of an ulp. Only -fno-trapping-math and -fno-math-errno may be given; reassociation (-ffast-math)
-// would remove roundings on which the argument reductions depend.
+// multiply-add. Denormal arguments and results are not flushed to zero. The result for NaN is NaN,
+// and for an infinity the limit. The polynomials are nearly minimax, and their own error is below a
+// sixth of an ulp. Only -fno-trapping-math and -fno-math-errno may be given; reassociation
+// (-ffast-math) would remove roundings on which the argument reductions depend.
 //
 // NVRTC also compiles this file. On the GPU, most functions call CUDA's built-in functions, with
 // their error bounds, and quotients may be off by 2 ulp.
@@ -126,8 +126,8 @@ OPWRIGHT_FUNCTOR T Sqrt(T x) {
   return static_cast<T>(__builtin_sqrt(x));
 }
 
-// The values beyond the bounds are selected afterward, because compilers generate several
-// comparisons, and constants for the results at the bounds, if the argument is bounded first.
+// The results beyond the bounds are selected afterward. If the argument were clamped first,
+// compilers would generate several comparisons, and constants for the results at the bounds.
 template <typename T>
 OPWRIGHT_FUNCTOR T Exp(T x) {
   using F = detail::Format<T>;
@@ -250,8 +250,8 @@ OPWRIGHT_FUNCTOR T Tanh(T x) {
 }
 
 // e**x / (1 + e**x) = p / (p + 2**-n) with e**x = 2**n * p has full relative accuracy in the left
-// tail. Both sides are scaled by 2**-shift so that neither 2**-n overflows nor the result's
-// denormals are lost; from 40 on, it is 1 in either type.
+// tail. Numerator and denominator are scaled by 2**-shift, so 2**-n does not overflow and denormal
+// results are not lost; from 40 on, the result is 1 in either type.
 template <typename T>
 OPWRIGHT_FUNCTOR T Sigmoid(T x) {
   using F = detail::Format<T>;

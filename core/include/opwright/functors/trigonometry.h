@@ -4,7 +4,7 @@
 //   Tan Asin Acos Atan             within 2.5 ulp
 //   Atan2                          within 3 ulp
 //
-// A multiple of pi / 2 is subtracted from the arguments of the first three, with sufficient
+// A multiple of pi / 2 is subtracted from the arguments of Sin, Cos and Tan, with sufficient
 // precision up to kMostTurning. SinNear, CosNear and TanNear are vectorized and valid up to this
 // bound; Sin, Cos and Tan call the C library for larger arguments.
 #ifndef OPWRIGHT_FUNCTORS_TRIGONOMETRY_H_
@@ -153,7 +153,7 @@ OPWRIGHT_FUNCTOR T TanNear(T x) {
   return x == T(0) ? x : tangent;
 }
 
-// For any argument, even an infinite one, calls the C library's function, in double for a float.
+// Calls the C library's function for double, which accepts any argument, even infinity.
 template <typename T>
 OPWRIGHT_FUNCTOR T SinFar(T x) {
   return static_cast<T>(__builtin_sin(static_cast<double>(x)));
@@ -186,8 +186,8 @@ OPWRIGHT_FUNCTOR T Tan(T x) {
 
 namespace detail {
 
-// pi / 4, rounded to the type, and the rounding error; both are as exact after a multiplication by
-// 2 or 4.
+// pi / 4, rounded to the type, and the rounding error; both stay equally exact when multiplied by 2
+// or 4.
 template <typename T>
 struct EighthTurn;
 template <>

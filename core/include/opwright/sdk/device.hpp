@@ -53,7 +53,7 @@ class DeviceBase {
   DeviceBase() = default;
   DeviceBase(const DeviceBase&) = delete;
   DeviceBase& operator=(const DeviceBase&) = delete;
-  // Those of derived classes may throw, too, unless they are noexcept.
+  // Destructors of derived classes may throw, too, unless they are noexcept.
   virtual ~DeviceBase() noexcept(false) = default;
 
   static void Configure(DeviceOptions& /*options*/) {}
@@ -110,7 +110,7 @@ class StreamDevice : public DeviceBase {
   virtual Status SynchronizeStream(Stream& stream) = 0;
 
   virtual Status CreateEvent(std::unique_ptr<Event>* event) = 0;
-  // Records the event after the work that is enqueued now.
+  // Records the event after all work that is already enqueued.
   virtual Status RecordEvent(Event& event, Stream& stream) = 0;
   // Makes work that is enqueued later wait for the event; the host does not wait.
   virtual Status WaitEvent(Event& event, Stream& stream) = 0;

@@ -34,7 +34,7 @@ namespace opwright {
 // Properties of a kernel.
 struct KernelOptions {
   int32_t priority = 50;      // 0 to 99; among kernels for one key the highest is tried first
-  std::string library;        // that implements it, such as "onednn"; empty: the plugin's name
+  std::string library;        // implementation, such as "onednn"; empty: the plugin's name
   bool capturable = false;    // run only enqueues work on the stream
   bool deterministic = true;  // two runs produce the same bits
   bool strided = false;       // accepts any strides; otherwise tensors are compact row-major
@@ -215,7 +215,7 @@ struct KernelBridge {
 
 }  // namespace detail
 
-// To be called in Prepare: adds to the size of its result, for memory such as generated code.
+// For use in Prepare: adds memory, such as generated code, to the reported size of its result.
 // opwright bounds the sum over all kernels that it caches.
 inline void AddHeldBytes(uint64_t bytes) noexcept { detail::HeldBytes() += bytes; }
 

@@ -136,7 +136,7 @@ class PrepareContext {
   bool deterministic() const {
     return OW_HAS(prepare_, flags) && (prepare_->flags & OW_PREPARE_DETERMINISTIC) != 0;
   }
-  // The object of the device, of the registered class; NULL for the host.
+  // The device, an object of the registered class; NULL for the host.
   template <typename D = void>
   D* device_state() const {
     return static_cast<D*>(prepare_->device_state);
@@ -163,7 +163,7 @@ class PrepareContext {
   void SetWorkspace(uint64_t bytes) { prepare_->workspace_bytes = bytes; }
   // The estimated duration of one run with n_threads() threads.
   void SetEstimate(uint64_t nanoseconds) { prepare_->estimate_ns = nanoseconds; }
-  // Prevents capture here, although the kernel is registered as capturable.
+  // Prevents capture of this operator, although the kernel is registered as capturable.
   void ForbidCapture() { prepare_->out_flags |= OW_PREPARED_NOT_CAPTURABLE; }
 
   // Whether the input is a persistable that the plan does not write, which allows Pack.
@@ -214,8 +214,8 @@ class RunContext {
     return static_cast<T*>(call_->workspace);
   }
 
-  // For a kernel with options.blocks, about every millisecond that it waits: not ok if the run must
-  // end, for example after Ctrl-C. Run returns that. A host older than 1.1 never ends a wait.
+  // A kernel with options.blocks calls this about every millisecond that it waits. If the status is
+  // not OK, as after Ctrl-C, Run must return it. A host older than 1.1 never ends a wait.
   Status Poll() const {
     if (!OW_HAS(call_->host, poll)) return Status::Ok();
     return Status(call_->host->poll(call_), "");

@@ -15,7 +15,7 @@
 namespace opwright {
 namespace detail {
 
-// In the order of OW_ATTR_, whose numbers begin with 1.
+// The types are in the order of the OW_ATTR_ numbers, which begin with 1.
 using AttrValue = std::variant<int64_t, double, std::string, bool, std::vector<int64_t>,
                                std::vector<double>, std::vector<std::string>, std::vector<bool>>;
 
@@ -95,7 +95,7 @@ struct ValueEncoder {
 
   void Packed(uint32_t field, const ProtoEncoder& packed) {
     ProtoEncoder list;
-    list.String(1, packed.bytes());  // omitted if the list is empty, as every packed field
+    list.String(1, packed.bytes());  // omitted if the list is empty, like any packed field
     value.Bytes(field, list.bytes());
   }
 };
@@ -135,7 +135,7 @@ inline std::string EncodeSlot(const SlotDescription& slot) {
   return message.bytes();
 }
 
-// Returns the same bytes to which an `OpProto` is serialized in Python.
+// Returns the same bytes as serializing an `OpProto` in Python.
 inline std::string EncodeOp(const OpDescription& op) {
   ProtoEncoder message;
   message.String(1, op.type);

@@ -12,7 +12,7 @@
 namespace opwright {
 namespace detail {
 
-// The first exception of all shares.
+// Keeps the first exception that a share throws.
 class ShareFailure {
  public:
   OPWRIGHT_COLD void Catch() noexcept {
@@ -48,9 +48,9 @@ struct ShareCall {
 // caller's thread and threads of the host. Returns when all calls have returned.
 //
 // Shares must not wait for each other, since all may run in one thread, in any order. Shares that
-// do not write to the same cache line do not slow each other down. The first exception of a share
-// is rethrown here when all have returned. A host older than 1.1 has no threads; all shares then
-// run in the caller's thread.
+// do not write to the same cache line do not slow each other down. The first exception that a share
+// throws is rethrown here when all have returned. A host older than 1.1 has no threads; all shares
+// then run in the caller's thread.
 //
 //   opwright::Parallel(ctx.n_threads(), n_parts, [&](int32_t part) { ... });
 template <typename Function>

@@ -122,7 +122,7 @@ class PluginTables {
   }
 
   // A kernel class with the dtype, or the set of dtypes, that it is registered for. Never static,
-  // since g++ would merge two of one name in two libraries.
+  // since g++ would merge equal names of two libraries.
   struct TypedKernel {
     KernelFunctions functions;
     DLDataType dtype;
@@ -206,7 +206,7 @@ struct Registration {
   void (*fill)(PluginTables* tables);
 };
 
-// The section's ends, as the linker names them. Weak, as plugins without entries lack the section.
+// The linker names the ends of the section. Weak, since plugins without entries lack the section.
 extern "C" OPWRIGHT_LOCAL __attribute__((weak))
 const Registration* const __start_opwright_registrations[];
 extern "C" OPWRIGHT_LOCAL __attribute__((weak))

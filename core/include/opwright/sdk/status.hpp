@@ -18,8 +18,8 @@
 // function-local statics of equal names in one process, even between private libraries.
 #define OPWRIGHT_LOCAL __attribute__((visibility("hidden")))
 
-// Code that runs once for each plan, or after a failure: compiled for size, and never inlined,
-// which compiles faster.
+// Marks code that runs once for each plan, or after a failure. It is compiled for size and never
+// inlined, so it compiles faster.
 #define OPWRIGHT_COLD __attribute__((cold, noinline))
 
 namespace opwright {
@@ -66,7 +66,7 @@ std::string Concat(const Parts&... parts) {
 
 }  // namespace detail
 
-// Success, or the reason of a failure. As large as a pointer, and success allocates nothing.
+// Success, or the reason for a failure. It is as large as a pointer; success does not allocate.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -150,7 +150,7 @@ OPWRIGHT_COLD inline void WriteMessage(const char* text, char* message,
   message[length] = '\0';
 }
 
-// The code of a failure, whose message is written.
+// Writes the message of a failure and returns its code.
 OPWRIGHT_COLD inline int32_t ReportFailure(const Status& failure, char* message,
                                            uint64_t message_bytes) {
   WriteMessage(failure.message().c_str(), message, message_bytes);

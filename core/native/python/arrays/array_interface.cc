@@ -1,4 +1,4 @@
-// Arrays that describe their memory by an attribute; the device's `arrays` define its name.
+// Arrays that describe their memory by an attribute, whose name the device's `arrays` define.
 #include <pybind11/stl.h>
 
 #include <optional>

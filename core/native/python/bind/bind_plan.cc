@@ -19,7 +19,7 @@ namespace opwright {
 
 namespace {
 
-// Array elements of a loop: the array's value in the plan, or -1, and the body's external.
+// Array elements of a loop: the plan's value for the array or -1, the body's external, the offset.
 using ElementList = std::vector<std::tuple<int64_t, uint32_t, uint64_t>>;
 
 using ChildArgument = std::pair<PlanHandle, Bindings>;

@@ -55,7 +55,7 @@ std::shared_ptr<const Tensor> FromInterface(const py::handle& array,
 // Returns an attribute of a Tensor, including the attribute that its device defines.
 PyObject* GetTensorAttribute(PyObject* self, PyObject* name);
 
-// Each adds its classes to the module.
+// Each of these functions adds its classes to the module.
 void BindBundle(py::module_& module);
 void BindDevice(py::module_& module);
 void BindScope(py::module_& module);
@@ -69,7 +69,7 @@ void BindCompiledNetwork(py::module_& module);
 void BindEagerOperator(py::module_& module);
 void BindEagerFunction(py::module_& module);
 void BindWatch(py::module_& module);
-// Must be called last; converts a lack of memory for an instance to an error.
+// Must be called last; makes a failed allocation of an instance raise an error.
 void GuardInstances(const py::module_& module);
 
 }  // namespace opwright

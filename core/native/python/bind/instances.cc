@@ -1,4 +1,4 @@
-// Handles a lack of memory for instances of the module's classes, which pybind11 does not check.
+// Handles failed allocations of instances of the module's classes, which pybind11 does not check.
 #include <exception>
 #include <new>
 #include <unordered_map>

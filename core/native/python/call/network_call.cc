@@ -155,7 +155,7 @@ inline EntryPtr FindLast(const NetworkObject* self, PyObject* const* feeds, size
   return self->network->plans->UseLast();
 }
 
-// Converts a result by its importer. A type with an exchange API imports it without a Python call.
+// Converts a result with an importer. A type with an exchange API imports it without a Python call.
 // On failure, returns NULL and sets an error, or throws.
 PyObject* Import(PyObject* fetch_as, PyObject* result) {
   if (!PyArray_CheckExact(result)) return PyObject_CallOneArg(fetch_as, result);

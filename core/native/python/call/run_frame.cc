@@ -86,10 +86,10 @@ void Release(RunState* state) { FrameOf(state).thread = ReleaseGil(); }
 
 void Acquire(RunState* state) { TakeGil(FrameOf(state).thread); }
 
-// Twice Python's own switch interval. A thread that has waited for the whole interval requests the
-// GIL, and releasing the GIL then waits until that thread has it. Without a request, this thread
-// would nearly always take the GIL again, and every release starts the wait anew. Negative if
-// Python has raised an exception.
+// Returns twice Python's own switch interval, or a negative number if Python has raised an
+// exception. A thread that has waited for the whole interval requests the GIL, and releasing the
+// GIL then waits until that thread has it. Without a request, this thread would nearly always take
+// the GIL again, and every release restarts the wait.
 int64_t SwitchIntervalNs() {
   PyObject* sys = PyImport_ImportModule("sys");
   PyObject* got = sys == nullptr ? nullptr : PyObject_CallMethod(sys, "getswitchinterval", nullptr);
@@ -99,8 +99,8 @@ int64_t SwitchIntervalNs() {
   return static_cast<int64_t>(2e9 * seconds);
 }
 
-// Polls while the GIL is held, as in spans with a short estimated duration. A loop in them may
-// still run for hours, so other threads must get to run, as they do between Python bytecodes.
+// Polls while the GIL is held, as in spans with a short estimated duration. A loop in such a span
+// may still run for hours, so other threads must get to run, as they do between Python bytecodes.
 int32_t PollHolding(RunState* state) {
   if (PyErr_CheckSignals() != 0) return OW_ERROR;
   Frame& frame = FrameOf(state);

@@ -104,7 +104,7 @@ bool Binding::FillSlot(uint32_t slot, PyObject** home) {
   for (uint32_t arg = begin; arg < end; ++arg) {
     if (!FillArg(arg, &PyTuple_GET_ITEM(list, arg - begin))) return false;
   }
-  // Its items change in place as long as it is not shared, so the collector must not track it.
+  // The tuple's items change in place while it is not shared, so the collector must not track it.
   if (PyObject_GC_IsTracked(list)) PyObject_GC_UnTrack(list);
   return true;
 }

@@ -73,7 +73,7 @@ class Bundle : public std::enable_shared_from_this<Bundle> {
   // Returns a cached or new plan for a batch size and a number of threads. Throws kFeed for a batch
   // size out of range, and kKernel if no kernel accepts it.
   std::shared_ptr<const Plan> PlanFor(int64_t batch, int32_t n_threads);
-  // The variables; if possible, their memory is that of the weights in the mapped file.
+  // The variables; if possible, they use the weights in the mapped file without a copy.
   const std::shared_ptr<Scope>& scope() const { return scope_; }
   // Returns a scope with its own copies of the variables that runs write, or the common scope if
   // runs write none.

@@ -24,8 +24,8 @@ enum Call : int {
   kNumberOfCalls
 };
 
-// The maximum number of instances. Instances multiply: if a plan runs a second plan twice, and this
-// runs a third plan twice, the third plan has four instances.
+// The maximum number of instances. Instances multiply: if a plan runs a second plan twice, and the
+// second plan runs a third plan twice, the third plan has four instances.
 constexpr uint64_t kMostInstances = 1 << 16;
 constexpr size_t kMostPlans = 256;  // maximum number of plans, each of which may run earlier ones
 

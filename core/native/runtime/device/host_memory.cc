@@ -39,7 +39,7 @@ void* AllocateNew(uint64_t bytes, uint64_t alignment) noexcept {
 uint64_t RoomOf(void* block) noexcept { return malloc_usable_size(block); }
 
 // Freed large blocks that are kept. A thread ignores them while they are locked, so no thread
-// waits. A forked child thus does not hang although it lacks the thread with the lock.
+// waits. So a forked child does not hang if a thread of its parent held the lock.
 class KeptBlocks {
  public:
   void* Take(uint64_t bytes, uint64_t alignment) noexcept {

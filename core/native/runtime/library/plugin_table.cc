@@ -90,7 +90,7 @@ void CheckArray(const char* what, const Struct* array, uint64_t count, uint64_t 
   }
 }
 
-// Formats the name of an entry for errors. This is done for each entry, and with a stream it took
+// Formats the name of an entry for errors. It is called for each entry; with a stream, this took
 // most of the load time.
 std::string EntryText(const char* table, uint64_t index) {
   return table + ("[" + std::to_string(index) + "]");

@@ -102,8 +102,8 @@ class Instance {
   // Sets the shape and memory of a dynamic value; throws.
   void Resize(uint32_t value, int32_t ndim, const int64_t* shape);
   // For plans with feeds on the device: MarkFeedsRead records the point after which feeds are not
-  // read; WaitForFeeds, called after a run, waits for it, or for everything if the run ended
-  // earlier.
+  // read; WaitForFeeds, called after a run, waits for that point, or for all work if the run ended
+  // before it.
   int32_t MarkFeedsRead() noexcept;
   int32_t WaitForFeeds(const ow_error* error) noexcept { return feeds_read_->Wait(error); }
   bool WasResized(uint32_t value) const { return dynamic(value).is_set; }

@@ -142,9 +142,9 @@ struct LoopDetail : StepDetail {
   int64_t initial = -1;    // value of the parent
   int64_t max_iterations = -1;
   std::vector<Carried> carried;
-  // Index into Instance's staging, or -1. If a carried value's next content is outside of the
-  // body's memory, it may be in another carried value, so it is first copied there to make (a, b)
-  // -> (b, a) a swap.
+  // Index into Instance's staging, or -1. The next content of a carried value may be in another
+  // carried value. If it is outside of the body's memory, it is first copied to the staging memory,
+  // so that (a, b) -> (b, a) is a swap.
   std::vector<int64_t> staging;
   std::vector<Elements> sequences;  // arrays that are read
   std::vector<Elements> stacks;     // arrays that are written

@@ -34,7 +34,7 @@ class StepTimer {
   StepTimer(const StepTimer&) = delete;
   StepTimer& operator=(const StepTimer&) = delete;
 
-  // Whether a step does operators' work; other steps are the plan's overhead.
+  // Whether a step does the work of an operator; other steps are overhead of the plan.
   static bool IsTimed(const PlanStep& step);
 
   // Runs a step between two clock readings; all devices of the plan are idle at each reading.

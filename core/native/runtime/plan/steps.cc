@@ -1,4 +1,4 @@
-// The structural steps. They have the signature of a kernel's run, with a StepDetail as its state.
+// Structural steps have the signature of a kernel's run, with a StepDetail as the state.
 #include <algorithm>
 
 #include "runtime/library/host.h"

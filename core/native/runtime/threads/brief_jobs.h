@@ -6,7 +6,7 @@
 
 namespace opwright {
 
-// Waking a thread takes longer than its share of one short job saves. It pays off if such jobs
+// Waking a thread takes longer than its share of one short job saves. Waking pays off if short jobs
 // follow each other so closely that the thread stays awake between them. So jobs run only in their
 // callers' threads until, without a pause, they have taken as long as waking takes. The time lost
 // is thus at most the cost of a single wrong guess.

@@ -15,7 +15,7 @@ namespace opwright {
 //
 // A spinning thread is ready immediately; waking a sleeping thread takes about ten microseconds of
 // the waker's time on virtual machines. But if other threads need the processor, a spinning thread
-// takes it from them, and the system may preempt the thread later, when it has work.
+// takes it from them, and the system may preempt the spinning thread later, when a job arrives.
 //
 // An idle virtual processor may resume milliseconds late. So a job after a pause does not measure
 // the load, and measurements before the pause are discarded.
