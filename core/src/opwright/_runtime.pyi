@@ -94,9 +94,7 @@ class Device:
     def arrays(self) -> Any:
         """The object passed to `set_arrays`, or None."""
     def set_arrays(self, arrays: object) -> None:
-        """Set the object that creates arrays for Python kernels, an `opwright.device.DeviceArrays`;
-        once.
-        """
+        """Set the `opwright.device.DeviceArrays` that creates arrays for Python kernels, once."""
     def holds(self, array: object) -> bool:
         """Return whether an array declares this device; False for the host and ndarrays.
 
@@ -194,7 +192,7 @@ class ScopeVariable(_Exchange):
     def version(self) -> int:
         """Incremented by every writer: `set`, and each run of a plan that writes the variable."""
     def touch(self) -> None:
-        """Increment `version`, after the borrowed memory was written.
+        """Increment `version`; call this after writing to the borrowed memory.
 
         Values computed only from parameters, or packed for kernels, are recomputed by the next run.
         """
@@ -214,8 +212,9 @@ class ScopeVariable(_Exchange):
         Writes to the variable are writes to the array, and vice versa. After a write to the array,
         call `touch`. The array, a NumPy array or a host array with ``__dlpack__``, stays alive
         until the variable is set to a different shape or dtype, borrows again or is erased, and no
-        plan uses the memory any more. Its library must not move its memory meanwhile. A read-only
-        array may be borrowed; a plan that writes the variable then fails before its first step.
+        plan uses the memory any more. The array's library must not move this memory meanwhile. A
+        read-only array may be borrowed; a plan that writes the variable then fails before its first
+        step.
 
         Raises FeedError for an array that is not contiguous, aligned and of native byte order.
         """
@@ -275,9 +274,9 @@ def read_message(
     """Return the fields of a protobuf message that are set, by name; fields without a name are
     skipped.
 
-    `schema` has for each number the name; the kind, one of int32 (i), int64 (I), uint64 (u),
-    bool (b), float (g), double (d), string (s), bytes (y), fixed32 (f) and message (m); whether it
-    is repeated, which gives a list; and for messages their schema, nested at most 100 deep.
+    `schema` maps each field number to the name; the kind, one of int32 (i), int64 (I), uint64 (u),
+    bool (b), float (g), double (d), string (s), bytes (y), fixed32 (f) and message (m); whether the
+    field is repeated, which gives a list; and for messages the schema, nested at most 100 deep.
 
     Raises ValueError for bytes that end within a field, a field of a different type, a repeated
     single field, a number that is too large, and strings that are not UTF-8.
@@ -301,4 +300,4 @@ class Resizer:
     """Represents a dynamic output in a Python kernel; invalid after the call."""
 
     def resize(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-        """Set the shape of the output and return the array to write. The last call is used."""
+        """Set the shape of the output and return the array to write; the last call counts."""

@@ -27,12 +27,12 @@ class CompiledNetwork:
     never if feeds are given in a dict:
 
     - ``out=[array, None]``: for each fetch, an array to write it into, which is returned, or None.
-      Accepted are NumPy arrays, arrays with ``__dlpack__`` on the host, and with `fetch_device`
-      arrays on the device. Dtype and shape must match the fetch. A contiguous array is
-      written by the kernel itself; results are copied into other arrays at the end. FeedError,
-      before the first step, for an array that is read-only or overlaps a feed, a variable or
-      another array; after an operator whose output shape depends on values, shapes are checked once
-      they are known.
+      It can be a NumPy array, an array with ``__dlpack__`` on the host or, with `fetch_device`, an
+      array on the device. Dtype and shape must match the fetch. A contiguous array is written by
+      the kernel itself; results are copied into other arrays at the end. FeedError is raised before
+      the first step for an array that is read-only or overlaps a feed, a variable or another array;
+      after an operator whose output shape depends on values, shapes are checked once they are
+      known.
     - ``fetch_as=importer``: converts each result that is not in `out`. A type with the DLPack
       exchange API, such as ``torch.Tensor``, can be an importer. This overrides the attribute
       `fetch_as`.
@@ -89,11 +89,11 @@ class Watch:
     Parameters
     ----------
     arguments : tuple
-        The arguments of that call. The objects are not held: drop the watch with the first of them.
+        The arguments of that call. The watch does not own them; drop it when the first is freed.
     positions : sequence of int
         The arguments that are watched.
     attribute : str
-        An int of each object that rises with every change, as ``_version`` of PyTorch tensors.
+        An int that increases with every change of an object, like ``_version`` of PyTorch tensors.
     """
 
     def __init__(
@@ -137,10 +137,10 @@ class EagerOperator:
     inputs, ``slow(*args)`` is called, which makes them ready and continues with `call_ready`.
 
     If no plan is cached for dtypes, shapes and attributes, ``lower(arrays, counts, attributes)``
-    returns a plan, for the arrays of all inputs and their number for each input. Attributes match
-    by identity, or by equality of their values and nested types; floats match bitwise. A call with
-    attributes other than None, bool, int, float, str and tuples or lists of these is lowered each
-    time.
+    gets the arrays of all inputs and the number of arrays of each input, and returns a plan.
+    Attributes match by identity, or by equality of their values and nested types; floats match
+    bitwise. A call with attributes other than None, bool, int, float, str and tuples or lists of
+    these is lowered each time.
     """
 
     def __init__(
@@ -155,12 +155,12 @@ class EagerOperator:
         label: str = "operator",
         detach: bool = False,
     ) -> None:
-        """`n_outputs` 1: the first fetch is returned, otherwise a tuple of all fetches.
+        """If `n_outputs` is 1, the first fetch is returned, otherwise a tuple of all fetches.
 
         With `detach`, arrays that require a gradient are read as their ``detach()``.
 
-        ``as_given(result, array)`` converts it to an array of the first argument's library, if that
-        has no exchange API; without it `slow` handles such arrays.
+        ``as_given(result, array)`` converts a result to an array of the first argument's library,
+        if that library has no exchange API; without `as_given`, `slow` handles such arrays.
         """
     def __call__(self, *args: Any) -> Any: ...
     def call_ready(self, *args: Any) -> Any:

@@ -45,12 +45,12 @@ class Prepared:
     def estimate_ns(self) -> int: ...
     @property
     def held_bytes(self) -> int:
-        """The approximate size that the kernel reports, such as of generated code and tables."""
+        """The approximate size of generated code, tables and so on, as reported by the kernel."""
     @property
     def needs_gil(self) -> bool: ...
     @property
     def capturable(self) -> bool:
-        """False if ``prepare`` has ruled out recording; for Python kernels, as registered."""
+        """False if ``prepare`` has ruled out recording; for Python kernels, what was registered."""
     @property
     def n_threads(self) -> int:
         """The number of threads for which it was prepared."""
@@ -116,7 +116,7 @@ class Library:
         """The version of the header that the library was built with."""
     @property
     def ops(self) -> tuple[tuple[str, bytes, str | None, tuple[str, ...], str | None, bool], ...]:
-        """(type, OpProto, gradient type, inputs that it needs, reason for no gradient, hidden)."""
+        """(type, OpProto, gradient type, slots its gradient needs, no-gradient reason, hidden)."""
     @property
     def kernels(self) -> tuple[tuple[Any, ...], ...]:
         """(address, operator type, device, dtype codes, library, priority, flags, may_reuse).
@@ -149,8 +149,8 @@ class Library:
     ) -> list[list[_Meta | None]]:
         """Return the metas of all outputs, slot by slot; unknown dimensions are -1.
 
-        None means that the library did not set it; with dtype code 0, the OpProto determines the
-        dtype.
+        None stands for an output that the library did not set; with dtype code 0, the OpProto
+        determines the dtype.
 
         Raises
         ------

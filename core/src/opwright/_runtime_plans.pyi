@@ -12,16 +12,16 @@ from opwright._runtime import Device, Scope
 from opwright._runtime_kernels import Prepared
 
 _Bindings = Sequence[tuple[int, int]]
-"""((value of this plan, CAPTURED external of the child), ...); for results too: the child writes
-straight into the parent's memory."""
+"""Pairs (value of this plan, CAPTURED external of the child). Results are bound as well, so
+the child writes them directly into the memory of the parent."""
 
 @final
 class PlanBuilder:
     """Collects the values and steps of one plan. Ids are consecutive ints from 0.
 
     With `checks`, host kernels fail if they leave an element of an output unwritten (CHECK_ALL), or
-    change the shape or another field of an argument (CHECK_TENSORS). With ITEM_ALIGNED, values may
-    be anywhere in the arena, like feeds.
+    change the shape or another field of an argument (CHECK_TENSORS). With ITEM_ALIGNED, values in
+    the arena may be aligned only to their items, like feeds.
     """
 
     arena_bytes: int
@@ -38,8 +38,8 @@ class PlanBuilder:
         strides: Sequence[int] | None = None,
     ) -> int:
         """Add a value. `index`: byte offset in the arena (or the number of the buffer) for ARENA,
-        the external for EXTERNAL, unused for NONE and DYNAMIC. Only DYNAMIC values have dims of -1,
-        at least one. `strides` count elements (None: compact row-major).
+        the external for EXTERNAL, unused for NONE and DYNAMIC. A DYNAMIC value, and no other, has
+        one or more dims of -1. `strides` count elements (None: compact row-major).
         """
     def external(self, role: int, name: str, *, create: bool = False) -> int:
         """Add an external: memory that the plan does not own. The first value in the external
@@ -47,7 +47,7 @@ class PlanBuilder:
         zero, in the scope of the run if it is missing or has a different meta.
         """
     def arena(self, size_bytes: int, device: Device | None = None) -> None:
-        """Set the arena's size on a device (None: the plan's, like `arena_bytes`)."""
+        """Set the size of the arena on a device (None: the plan's device, as for `arena_bytes`)."""
     def buffers(self, sizes: Sequence[int], device: Device | None = None) -> None:
         """Set the buffers of a device without an arena."""
     def kernel(
@@ -64,22 +64,22 @@ class PlanBuilder:
     ) -> None:
         """Add a kernel step. `args` are values, `slot_begin` has one entry more than there are
         slots, `n_inputs` counts the *slots* that are inputs. The workspace is in the arena of
-        `device` (on a device without offsets: `workspace_offset` is the number of a buffer).
-        With `estimate_ns` 0, the estimate of the kernel is used.
+        `device` (on a device without offsets, `workspace_offset` is the number of a buffer). With
+        `estimate_ns` 0, the estimate of the kernel is used.
         """
     def copy(self, src: int, dst: int, op_index: int = -1) -> None:
         """Add a copy between values of equal size, within a device or between two.
         A copy to the host waits until the data has arrived.
         """
     def end_constants(self) -> None:
-        """Declare that kernels so far read only unwritten persistables and each other's outputs.
+        """Declare that earlier kernels read only unwritten persistables and each other's outputs.
 
-        They run only when one of these has changed; their outputs may be packed.
+        They run only when such a persistable has changed; their outputs may be packed.
         """
 
     def feeds_read(self) -> None:
-        """Add the step after which no feed on the plan's device is read; needed if there is such a
-        feed.
+        """Add the step after which no feed on the plan's device is read; needed if such a feed
+        exists.
         """
     def sync(self, device: Device | None = None) -> None:
         """Wait for a device."""
@@ -109,19 +109,19 @@ class PlanBuilder:
     ) -> None:
         """Run `body` while a condition holds.
 
-        `condition` is a value *of the body* read after each iteration (-1: none, then the body runs
-        exactly `max_iterations` times); `initial` a value of this plan read before the first one
-        (-1: true). `carried` are (value of this plan, external of the body that reads it, value of
-        the body with its next content). The value of this plan contains the start before the loop,
-        and the result after it. Without a limit, `max_iterations` is -1. A loop that reaches its
-        limit while the condition holds fails.
+        `condition` is a value *of the body* that is read after each iteration (if it is -1, the
+        body runs exactly `max_iterations` times); `initial` is a value of this plan that is read
+        before the first iteration (-1: true). `carried` are (value of this plan, external of the
+        body that reads it, value of the body with its next content). The value of this plan
+        contains the initial value before the loop, and the result after it. Without a limit,
+        `max_iterations` is -1. A loop that reaches its limit while the condition holds fails.
 
-        `sequences` and `stacks` are (value of this plan, external of the body that is one element
-        of it, bytes before the first one): arrays with `max_iterations` elements along axis 0 from
-        there on, of which each iteration reads or writes one, in order or in `reverse`; the value
-        of a stack that is not read is -1. `turns` is a value of this plan with the number of
-        iterations to run, and `turns_taken` a value that receives the number of iterations that
-        ran.
+        `sequences` and `stacks` are arrays, given as (value of this plan, external of the body for
+        one element, byte offset of the first element). Each has `max_iterations` elements along
+        axis 0 from this offset on; each iteration reads or writes one element, in order or in
+        `reverse`. The value of a stack that is not read is -1. `turns` is a value of this plan with
+        the number of iterations to run, and `turns_taken` a value that receives the number of
+        iterations that ran.
         """
     def continuation(
         self,
@@ -129,10 +129,10 @@ class PlanBuilder:
         resolve: Callable[[tuple[tuple[int, ...], ...]], Plan],
         bindings: Sequence[tuple[int, str]],
     ) -> None:
-        """End the plan: `resolve` maps the shapes found for `dynamic_values` to the plan that
-        continues; its CAPTURED externals are bound by name to values of this plan. The 8 most
-        recently used of these plans are kept. Only the last plan of a chain has fetches, and a
-        child plan has no continuation.
+        """End the plan: `resolve` maps the shapes found for `dynamic_values` to the next plan,
+        whose CAPTURED externals are bound by name to values of this plan. The 8 most recently used
+        next plans are kept. Only the last plan of a chain has fetches, and a child plan has no
+        continuation.
         """
     def writes(self, names: Sequence[str]) -> None:
         """Name the persistables that the plan writes; each run increments their version."""
@@ -143,8 +143,8 @@ class PlanBuilder:
 
         For a step that failed, ``describe.fail(op_index, message, cause)`` creates the exception:
         `message` is the message of the kernel or the runtime, and `cause` the exception of a Python
-        kernel or None. ``describe.fail_bind`` does so if a kernel could not be bound, before any
-        step has run. `describe` must not reference the plan.
+        kernel or None. ``describe.fail_bind`` creates the exception if a kernel could not be bound,
+        before any step has run. `describe` must not reference the plan.
         """
 
 @final
@@ -178,17 +178,18 @@ class Plan:
     def feed_names(self) -> list[str]: ...
     @property
     def describe(self) -> Any:
-        """The arguments of `PlanBuilder.build`."""
+        """The object passed to `PlanBuilder.build` as `describe`."""
     def run(self, scope: Scope | None = None) -> None:
         """Run a plan that has no feeds; fetches are dropped."""
     def direct_entry(self) -> tuple[int, int]:
         """Return the addresses of a function and of this plan, for native code of other frameworks.
 
         ``int32_t run(const void* plan, void* const* feeds, void* const* results, char* message,
-        uint64_t message_bytes)`` runs it, from any thread and without the GIL: feeds and results
-        are the addresses of arrays with the metas of the plan, in the order of `feed_names` and of
-        the fetches. 0: done. The caller must keep the plan alive. ProgramError for a plan with
-        variables, written feeds or unknown shapes, or on a device with streams, such as CUDA.
+        uint64_t message_bytes)`` runs the plan, from any thread and without the GIL, and returns 0
+        on success. Feeds and results are the addresses of arrays with the metas of the plan, in the
+        order of `feed_names` and of the fetches. The caller must keep the plan alive. Raises
+        ProgramError for a plan with variables, written feeds or unknown shapes, or on a device with
+        streams, such as CUDA.
         """
     def time_steps(
         self,
@@ -198,17 +199,18 @@ class Plan:
         n_warmup: int,
         fetch_device: bool = False,
     ) -> tuple[list[int], list[int], Any]:
-        """Run it unchanged `n_warmup` + `n` times, alternating with as many runs in which each step
-        is timed.
+        """Run the plan unchanged `n_warmup` + `n` times, alternating with as many runs in which
+        each step is timed.
 
         `feeds` are ready arrays, in the order of `feed_names`. Both kinds of runs write to `scope`.
         All devices are idle at each clock reading, and nothing is replayed as a graph in
         the runs of the second kind.
 
-        Returns the nanoseconds of each run of the first kind, of the second kind, and a node: the
-        plan, its kernel, copy and child steps as ``(op_index, is_copy, runs_ns, n_calls,
-        children)``, the shapes found by dynamic value, and the nodes of the plans that continued.
-        `runs_ns` has an item for each run that reached the step, without the clock's overhead.
+        Returns the durations in ns of the unchanged runs, those of the timed runs, and a node. A
+        node is a tuple of the plan, its kernel, copy and child steps as ``(op_index, is_copy,
+        runs_ns, n_calls, children)``, a dict from dynamic values to their shapes, and the nodes of
+        the next plans. `runs_ns` has an item for each run that reached the step, without the
+        clock's overhead.
         """
 
 @final
@@ -230,9 +232,9 @@ def advance_epochs() -> None:
 class Plans:
     """The plans of one owner, in the table of the process.
 
-    The table keeps the most recently used plans, at most 4,096 and 48 MiB in total, and besides
-    these the last plan of each owner. With `keeps_last`, the memory of that plan is kept, too. A
-    plan is found only in the epoch in which its lowering began.
+    The table keeps the most recently used plans, at most 4,096 and 48 MiB in total, and in addition
+    the last plan of each owner. With `keeps_last`, the memory of that plan is kept, too. A plan is
+    found only in the epoch in which its lowering began.
     """
 
     def __init__(self, label: str, keeps_last: bool = True) -> None: ...
@@ -251,7 +253,7 @@ def describe_plans() -> list[tuple[str, int, int, int]]:
     """Return each owner, the number and size of its plans, and the size of idle instances."""
 
 def release_plans(all: bool) -> None:
-    """Drop all plans except the last plan of each owner; with `all`, drop these, too."""
+    """Drop all plans except the last plan of each owner; with `all`, drop the last plans, too."""
 
 def packed_bytes() -> int:
     """Return the size in bytes of the packed copies of variables, which plans share."""
@@ -260,14 +262,15 @@ def kept_host_bytes() -> int:
     """Return the size in bytes of freed host blocks that are kept for later requests."""
 
 def free_kept_host() -> int:
-    """Release these blocks to the system; return their size in bytes."""
+    """Release the kept host blocks to the system; return their size in bytes."""
 
 @final
 class Bundle:
     """An open bundle: the plans and weights of a file, and its open libraries.
 
     Raises FormatError for a damaged or foreign file, and PluginError for a library that is missing,
-    of another version, or cannot be opened. With `check` the checksums of weights are compared.
+    has a different version, or cannot be opened. With `check`, the checksums of the weights are
+    verified.
     """
 
     def __init__(
