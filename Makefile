@@ -250,8 +250,8 @@ format: $(STAMPS)/tools  ## format Python and C++
 hooks: $(STAMPS)/tools  ## make git check formatting and commit subjects
 	@$(BIN)/pre-commit install
 
-# The compile commands that CMake wrote for each native package, in one list, where editors look for
-# it.
+# Joins the compile commands that CMake wrote for each native package into one list, where editors
+# look for it.
 COMPILE_COMMANDS := build/compile_commands.json
 compile-commands: $(STAMPS)/packages $(STAMPS)/cuda  ## list how C++ is compiled, for editors
 	@$(BIN)/python .ci/join_compile_commands.py $(COMPILE_COMMANDS) core plugins/cpu $(CUDA)
@@ -295,8 +295,8 @@ bench-cuda:  ## measure on the GPU of this machine, compared with PyTorch, witho
 	@$(PYTHON) tests/cuda/on_gpu/install.py benchmarks/run.py --folder benchmarks/cuda \
 		--together 5 $(ARGS)
 
-# Packages that such a machine can lack, in a folder of at most 60 MB. GPU_PYTHON is its Python
-# version.
+# Downloads packages that a machine with a GPU may lack, into a folder of at most 60 MB. GPU_PYTHON
+# is the Python version of that machine.
 GPU_PYTHON ?= 3.12
 GPU_PLATFORMS := $(foreach libc,2_28 2_27 2_24 2_17,manylinux_$(libc)_x86_64) manylinux2014_x86_64
 gpu-wheels: | $(BIN)/python  ## download wheels for test-cuda and bench-cuda into wheelhouse/

@@ -32,7 +32,7 @@ BRITISH = re.compile(
     r"|colour|behaviour|neighbour|favour|honour|centre|labelled|modelled)",
     re.IGNORECASE,
 )
-# In Python a slope is also an attribute of rectifiers.
+# In Python code, a slope can also be an attribute of rectifiers.
 SLOPE = re.compile(
     r"(?<!negative)_slope|Slope[A-Z]|\bslopes? = |\bslope of (?:a|the) (?:loss|function)"
 )

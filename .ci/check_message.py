@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MAX_CHARACTERS = 72
-# Git writes these itself, and `git rebase --autosquash` removes the last two.
+# Git writes subjects with these prefixes; `git rebase --autosquash` removes the last two.
 BY_GIT = ("Merge ", "Revert ", "fixup! ", "squash! ")
 
 

@@ -18,8 +18,8 @@ from typing import TextIO
 
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install")
 PIN = re.compile(r"^[\w.-]+==", re.MULTILINE)
-# pip prints one of these lines for each pin, the second if the pin is for a different Python or
-# system.
+# For each pin, pip prints a line with one of these prefixes; "Ignoring" means that the pin is for a
+# different Python or system.
 PIN_DONE = re.compile(r"^(?:Collecting |Ignoring |Requirement already satisfied: )")
 UNIT_DONE = re.compile(r"^\s*\[(\d+)/(\d+)\] ")  # a line of ninja
 SOURCES = {".c", ".cc", ".cu"}

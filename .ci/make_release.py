@@ -179,7 +179,7 @@ def try_release(python: Path, folder: Path) -> None:
     def call(*command: str | Path) -> None:
         run(*command, cwd=folder, env=variables)
 
-    # The interpreter of the tools compares the output; the blocks run in the other interpreter.
+    # The interpreter of this script compares the output of the blocks, which run in `python`.
     run(sys.executable, SCRIPTS / "run_readme.py", python, folder, ROOT / "README.md")
     call(python, SCRIPTS / "onnx_round_trip.py")
     call(tools / "opwright", "doctor")

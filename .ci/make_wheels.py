@@ -1,8 +1,8 @@
 """Build wheels that a registry accepts: ``make_wheels.py FOLDER PACKAGE_FOLDER ...``.
 
 auditwheel determines which C and C++ libraries the compiled files need, and gives a wheel the
-oldest manylinux tag that these allow. It does not change files, since a library that a wheel links
-to and does not contain belongs to the system or to a required package.
+oldest manylinux tag that these libraries allow. It does not change the files, since a library that
+a wheel links to and does not contain belongs to the system or to a required package.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 add_module_names = False
 
-# Several classes may have an attribute of the same name; links are written in the pages.
+# Several classes may have an attribute of the same name; the pages contain explicit links.
 suppress_warnings = ["ref.python"]
 
 
@@ -53,7 +53,7 @@ def _keep_whole(
 def _share_toctree(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object
 ) -> None:
-    """Resolve the list in the side bar once for all operator pages, which it does not contain."""
+    """Resolve the side-bar list once for all operator pages, since it does not contain them."""
     folder, slash, name = page.partition("/")
     if folder != "operators" or not slash or name == "index":
         return

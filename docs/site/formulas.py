@@ -60,14 +60,14 @@ class Formula:
 
 
 def find_formulas(proto: OpProto) -> list[Formula]:
-    """Return the formulas of outputs in a comment, and the formulas of terms in them."""
+    """Return a comment's formulas for outputs, and for the terms that these formulas use."""
     text = " ".join(proto.comment.split())
     outputs = {slot.name for slot in proto.outputs}
     formulas: dict[tuple[str, str], Formula] = {}
     for match in _BEGIN.finditer(text):
         formula = _read(match[1], text[match.end() :])
         name = match[1].partition("[")[0]
-        # A bare name explains a term of the surrounding text.
+        # A formula whose value is a bare name only explains a term of the surrounding text.
         if formula is None or (name not in outputs and isinstance(formula.value, ast.Name)):
             continue
         when = _WHEN.search(text[: match.start()])

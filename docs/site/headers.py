@@ -50,7 +50,7 @@ def find_head(text: str) -> str:
 
 
 def split_parts(text: str) -> list[tuple[str, str]]:
-    """Return the parts of a header, which lines of dashes separate, each with its title."""
+    """Return the parts of a header, separated by lines of dashes, each with its title."""
     lines = text.splitlines()
     body = "\n".join(lines[_read_comment(lines, 0)[1] :])
     first, *rest = _PART.split(body)

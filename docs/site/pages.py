@@ -90,7 +90,7 @@ def _names_in(text: str) -> list[str]:
 def _relink(
     text: str, path: Path, name: str, found: dict[Path, str], root: Path, linked: dict[str, bytes]
 ) -> str:
-    """Redirect links that leave docs/ to a copy of the file; a folder is only named."""
+    """Redirect links that leave docs/ to a copy of the file; replace folder links with text."""
 
     def replace(match: re.Match[str]) -> str:
         words, target, anchor = match[1], match[2], match[3] or ""

@@ -76,7 +76,8 @@ def public_names(module_name: str) -> list[str]:
 def make_page(module_name: str, about: str, documented: set[int]) -> str:
     """Return the page of one module, as reStructuredText.
 
-    Names that another module makes public, too, are in the index once: `documented` lists them.
+    If several modules make an object public, it is indexed only once: `documented` contains the
+    ids of objects that are already indexed.
     """
     module = importlib.import_module(module_name)
     lines = [module_name, "=" * len(module_name), "", about.replace("`", "``"), ""]

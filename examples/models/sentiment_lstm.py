@@ -1,8 +1,8 @@
 """Classify sentiment with an LSTM, which reads a sentence word by word.
 
 Data: 20,000 generated sentences and 2,000 held out, such as "although the plot was not dull the
-ending felt rather silly". Word counts do not determine the label; word order does. Or --file: a
-label 0 or 1, a tab and a sentence in each line.
+ending felt rather silly". Word counts do not determine the label; word order does. With --file,
+each line of the file has a label 0 or 1, a tab and a sentence.
 Network: an embedding, and a bidirectional LSTM.
 Score: accuracy on held-out sentences, at least 0.98.
 Time: 10 seconds on two cores.

@@ -10,7 +10,7 @@ import opwright_nn as nn
 
 
 def write_orders(path, n=2000):
-    """Write orders; whether one is returned depends on age, shop, month and a comment."""
+    """Write orders; whether an order is returned depends on age, shop, month and a comment."""
     rng = np.random.default_rng(1)
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -47,7 +47,7 @@ history = nn.train(model, train, epochs=10, validation=test, metrics=metrics, pr
 print("accuracy:", round(history["accuracy"][-1], 3))
 ow.save("served", model.program, model.scope, [scores], notes={"encoder": encoder.state()})
 
-# In another process, with rows as a request contains them:
+# In another process, load the model, and encode rows as a request contains them:
 loaded = ow.load("served")
 encoder = nn.datasets.TableEncoder.from_state(loaded.notes["encoder"])
 rows = [

@@ -21,7 +21,7 @@ log = logging.getLogger("serving")
 
 
 class Server(uvicorn.Server):
-    """A server that stops accepting connections, closes each after its response, and then exits.
+    """Stops accepting connections, closes each connection after its response, and then exits.
 
     uvicorn alone closes idle connections immediately, which would lose a request in transit. Here
     each response has ``connection: close``, after which clients do not send further requests.

@@ -67,7 +67,7 @@ os.wait()
     assert text in in_process(f"import os, warnings; warnings.simplefilter('ignore')\n{code}")
 
 
-def test_an_allocation_above_the_limit_of_the_device_fails_with_one_line():
+def test_an_allocation_above_the_limit_of_the_device_raises_a_one_line_error():
     network = ow.Network([ow.Operator("fill", out="out", shape=[1 << 44])])
     call = network.compile([], ["out"], device="opencl", scope=ow.Scope())
     text = r"device opencl could not give .* bytes \(.* gives at most \d+ bytes at once.*\); make"

@@ -188,7 +188,7 @@ class Network:
         return Cost(passes * latency_s, passes * (bytes_s + filling_s), "tree")
 
     def _hierarchical(self, passes: int, size_bytes: int, nodes: int) -> Cost:
-        """Return the cost of reducing in each machine, then each process's part between them."""
+        """Return the cost to reduce within machines, then each process's part between machines."""
         local, inside, between = self.ranks_per_node, self.inside, self.between
         outer_turns = min(math.ceil(math.log2(nodes)), nodes - 1)
         latency_s = (local - 1) * inside.latency_s + outer_turns * between.latency_s

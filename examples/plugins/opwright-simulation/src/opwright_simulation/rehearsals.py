@@ -51,7 +51,7 @@ class Rehearsal(Engine):
         """Do nothing, because no processes are connected."""
 
     def gather(self, data: bytes, group: str) -> list[bytes]:
-        """Return the data of this process for all processes."""
+        """Return the data of this process once for each simulated process."""
         return [data] * self._size
 
     def set_deadline(self, seconds: float) -> None:
