@@ -29,7 +29,7 @@ def snapshot(programs: Programs, everything: Callable[[ow.Program], Any]) -> Cal
 
 @pytest.fixture
 def everything() -> Callable[[ow.Program], Any]:
-    """Return a function that describes a program, including its next names and random stream."""
+    """Return a function that describes a program, its next generated names and random stream."""
 
     def describe(program: ow.Program) -> Any:
         twin = program.clone()

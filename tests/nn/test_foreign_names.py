@@ -149,7 +149,7 @@ def test_the_error_for_images_with_channels_last_suggests_a_data_format():
         model.predict(scores, img=np.zeros((2, 9, 8, 1), np.float32))
 
 
-def test_the_error_for_a_list_of_wrong_numbers_suggests_a_fix_for_lists():
+def test_the_error_for_a_fraction_in_a_list_of_integer_labels_names_the_fraction():
     model = nn.Model()
     loss = model.softmax_with_cross_entropy(model.fc_layer("x", 3), "y", reduction="mean")
     model.minimize(loss, nn.optimizer.SGD(0.1))

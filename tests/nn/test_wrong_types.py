@@ -134,7 +134,7 @@ def test_inference_program_requires_a_program_and_a_list_of_names(model):
         (3, "be a str or a path, got 3"),
     ],
 )
-def test_a_path_must_be_valid_for_a_file(path, rule):
+def test_a_path_must_be_a_valid_file_path(path, rule):
     history = nn.History()
     for call, argument in [
         (partial(datasets.csv.read, label="y"), "csv.read: path"),

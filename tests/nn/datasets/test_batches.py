@@ -192,7 +192,7 @@ def test_a_second_loop_continues_with_the_next_epoch_in_a_new_order():
     assert next(single, None) is None
 
 
-def test_first_epoch_gives_batches_made_in_a_loop_different_orders():
+def test_first_epoch_starts_with_the_order_of_that_epoch():
     whole = [labels.tolist() for _, labels in nn.batches(DATA, 4, epochs=2, seed=5)]
     later = nn.batches(DATA, 4, first_epoch=1, seed=5)
     assert later.position["epoch"] == 1

@@ -79,7 +79,7 @@ def test_words_must_be_strings(sequences, text):
         Vocabulary(["ab"]).encode(sequences)
 
 
-def test_a_word_that_is_not_a_string_is_refused_instead_of_unknown():
+def test_a_word_that_is_not_a_string_is_refused_rather_than_encoded_as_unknown():
     with pytest.raises(AttributeTypeError, match=r"number: word must be a str, got 2 \(int\)"):
         Vocabulary(["ab"]).number(2)
     assert ["a"] not in Vocabulary(["ab"])

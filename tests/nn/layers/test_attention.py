@@ -114,7 +114,7 @@ def test_sinusoidal_positions_add_sines_and_cosines():
     np.testing.assert_allclose(got, X + sines(5, 8), atol=1e-6)
 
 
-def test_learned_positions_add_a_row_for_each_time():
+def test_learned_positions_add_one_row_per_time_step():
     model = nn.Model()
     x = model.input("x", [None, None, 8])
     out = model.learned_positions(x, 7, name="p")

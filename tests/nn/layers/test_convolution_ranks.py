@@ -71,7 +71,7 @@ def test_a_causal_convolution_does_not_depend_on_later_time_steps():
     assert (before[..., 4:] != after[..., 4:]).all()
 
 
-def test_the_layers_of_a_transposed_convolution_are_named_after_it(programs):
+def test_variables_of_a_transposed_convolution_are_named_after_the_layer(programs):
     out = layers.conv1d_transpose(make_x(1), 6, 3, groups=2, name="up", activation="tanh")
     shapes = {parameter.name: parameter.shape for parameter in programs[0].parameters()}
     assert shapes == {"up_w_param": (4, 3, 3), "up_b_param": (6,)}
@@ -163,7 +163,7 @@ def test_the_error_names_a_bad_argument_of_a_normalization(programs, snapshot):
         layers.instance_norm(layers.data("numbers", [3]))
 
 
-def test_methods_called_with_names_match_expressions_of_variables():
+def test_methods_called_with_input_names_match_symbols_on_variables():
     model = nn.Model()
     a, b = model.input("a", [None, 3]), model.input("b", [None, 3])
     pairs = [

@@ -92,7 +92,9 @@ class Trained:
     ("build", "unknown", "draw"),
     [(transformer, (None, None), words_of), (unet, (None, 3, None, None), images_of)],
 )
-def test_one_program_trains_with_every_shape_like_a_program_built_for_it(build, unknown, draw):
+def test_one_program_trains_with_every_shape_like_a_program_built_for_that_shape(
+    build, unknown, draw
+):
     rng = np.random.default_rng(0)
     every = Trained(build, unknown)
     n_operators = len(every.main.global_block().ops)

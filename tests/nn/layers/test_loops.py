@@ -27,7 +27,7 @@ def test_scan_returns_the_carry_and_the_results_of_the_iterations(programs):
     assert [parameter.name for parameter in main.parameters()] == ["cell_w_param", "cell_b_param"]
 
 
-def test_scan_preserves_the_form_of_several_variables(programs):
+def test_scan_preserves_lists_and_tuples_of_variables(programs):
     x = layers.data("x", shape=[5, 2])
     (a, b), outs = layers.scan(lambda c, t: ([c[1], c[0]], [t, c[0]]), [x, x], (x,)[0])
     assert (a.shape, b.shape) == ((5, 2), (5, 2))
@@ -68,7 +68,7 @@ def run_scan(x, axis, reverse):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("axis", [1, 2, -1, -3])
-def test_a_scan_along_an_axis_equals_a_scan_along_axis_0_of_the_moved_axes(axis, reverse):
+def test_a_scan_along_an_axis_equals_a_scan_along_axis_0_after_moveaxis(axis, reverse):
     x = np.random.default_rng(0).normal(size=(2, 3, 4))
     last, sums, _ = run_scan(x, axis, reverse)
     wanted_last, wanted_sums, _ = run_scan(np.moveaxis(x, axis, 0).copy(), 0, reverse)
@@ -99,7 +99,7 @@ def test_several_outputs_of_a_scan_are_stacked_along_the_given_axis(programs):
     assert (wide.name, narrow.name) == ("scan_0_out_0", "scan_0_out_1")
 
 
-def test_a_scan_along_an_axis_within_a_scan_appends_to_its_body(programs):
+def test_a_scan_along_an_axis_can_be_nested_in_a_scan(programs):
     main, _ = programs
     x = layers.data("x", shape=[5, 3, 2])
     h = layers.data("h", shape=[3])

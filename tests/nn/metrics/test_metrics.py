@@ -95,7 +95,7 @@ def test_precision_and_recall_are_averaged_over_the_classes_that_occur():
     assert metric.result() == 0.5
 
 
-def test_the_area_is_the_fraction_of_correctly_ordered_pairs():
+def test_auc_is_the_fraction_of_correctly_ordered_pairs():
     high, low = BINARY[TRUE == 1][:, None], BINARY[TRUE == 0]
     expected = ((high > low) + 0.5 * (high == low)).mean()
     assert collect(nn.metrics.AUC(), BINARY, TRUE) == pytest.approx(expected)
@@ -152,7 +152,7 @@ def test_r2_is_one_minus_squared_errors_over_the_variance_of_all_targets(offset)
     assert np.isnan(metric.result())
 
 
-def test_an_area_is_nan_until_both_classes_occur():
+def test_auc_is_nan_until_both_classes_occur():
     metric = nn.metrics.AUC()
     metric.update([0.1, 0.2], [1, 1])
     assert np.isnan(metric.result())

@@ -53,7 +53,7 @@ def test_average_precision_is_the_sum_of_precision_weighted_by_recall_steps():
     assert np.isnan(collected(nn.metrics.AveragePrecision(), scores, labels * 0).result())
 
 
-def test_the_area_for_several_classes_is_the_mean_over_one_versus_rest_areas():
+def test_auc_for_several_classes_is_the_mean_of_the_one_versus_rest_areas():
     for kind in (nn.metrics.AUC, nn.metrics.AveragePrecision):
         each = [collected(kind(), THREE[:, c], (c == TRUE).astype(int)).result() for c in range(3)]
         assert collected(kind(), THREE, TRUE).result() == pytest.approx(np.mean(each))
@@ -75,7 +75,7 @@ def test_a_confusion_matrix_refuses_more_classes_than_names_or_the_maximum():
         nn.metrics.ConfusionMatrix().update(np.zeros((1, 5000)), [0])
 
 
-def test_an_area_refuses_batches_with_different_widths():
+def test_auc_refuses_batches_with_different_widths():
     area = collected(nn.metrics.AUC(), THREE, TRUE)
     with pytest.raises(ShapeError, match="must have 3 scores per row, .*, got 2; call reset"):
         area.update(THREE[:, :2], [0, 1, 0, 1])

@@ -141,7 +141,7 @@ def test_a_state_that_a_forward_operator_updates_does_not_change():
         np.testing.assert_array_equal(model.scope.var("runs").numpy(), [5])
 
 
-def test_a_state_that_is_written_with_the_target_does_not_change():
+def test_a_state_that_is_written_together_with_the_target_does_not_change():
     model = nn.Model()
     with model.guard():
         x = layers.data("x", [6, 8])

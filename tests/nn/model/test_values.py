@@ -103,7 +103,7 @@ def test_reinitializing_restarts_training(tiny):
     assert [float(model.run()[0]) for _ in range(3)] == first
 
 
-def test_the_seed_restarts_dropout(tiny):
+def test_initializing_with_a_seed_restarts_dropout(tiny):
     model = nn.Model()
     hidden = model.dropout(model.fc_layer("img", 50), 0.5)
     model.backward(model.mean(hidden))

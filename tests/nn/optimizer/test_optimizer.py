@@ -91,7 +91,8 @@ def test_steps_are_accurate_however_close_beta2_is_to_1(name, beta2, dtype):
             step()
         return scope.var("a_w_param").numpy()
 
-    # With equal gradients both moments are multiples of the gradient; the correction removes this.
+    # If all gradients are equal, each moment is the gradient (or its square) times a factor, which
+    # the bias correction removes.
     np.testing.assert_allclose(steps(beta2), steps(0.5), rtol=1e-5 if dtype == "float32" else 1e-7)
 
 
@@ -317,7 +318,7 @@ def test_assigning_to_the_learning_rate_is_refused():
 
 
 class Halving(optimizer.Optimizer):
-    """An optimizer of a user, with an explicit constructor."""
+    """A user-defined optimizer with an explicit constructor."""
 
     op_type = "momentum"
 

@@ -111,7 +111,7 @@ def test_looked_up_rows_are_updated_as_in_dense_training_and_other_states_are_ke
 
 
 @pytest.mark.parametrize("kind", LAZY)
-def test_a_step_does_not_compute_a_gradient_in_the_shape_of_the_table(kind: str) -> None:
+def test_a_step_does_not_compute_a_gradient_with_the_shape_of_the_table(kind: str) -> None:
     training = Training(LAZY[kind])
     training.step([[0, 1]])
     assert "embedding_grad" not in training.types()

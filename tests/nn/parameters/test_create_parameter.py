@@ -40,7 +40,7 @@ def test_a_program_parameter_has_the_width_of_the_input(x):
     assert [p.name for p in ow.default_main_program().parameters()] == ["param_0"]
 
 
-def test_a_model_learns_the_shape_from_the_first_batch_and_trains_it():
+def test_a_model_infers_the_shape_from_the_first_batch_and_trains_the_parameter():
     model = nn.Model()
     with model.guard():
         out = append_scaled(model.input("x"), attr=nn.initializer.Constant(1.0))

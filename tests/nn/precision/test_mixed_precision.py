@@ -18,7 +18,7 @@ Y = np.random.default_rng(2).integers(0, 4, (16, 1))
 
 
 def build(mixed_precision=None, optimizer=None):
-    """Return a model with a convolution, a normalization, a pooling and a fully connected layer."""
+    """Return a model with convolution, normalization, pooling and fully connected layers."""
     model = nn.Model(mixed_precision=mixed_precision)
     h = model.conv2d("img", 4, 3, paddings=1, bias=False, name="conv")
     h = model.max_pool2d(model.relu(model.batch_norm(h, name="norm")), 2)
@@ -155,7 +155,7 @@ def test_float64_stays_float64(program):
         assert ow.ops.matmul(var("x", "float64"), var("y", "float64")).dtype == "float64"
 
 
-def test_lists_can_be_changed(program):
+def test_operator_lists_can_be_changed(program):
     with nn.mixed_precision("bfloat16", float32=["matmul"], reduced=["softmax"]):
         assert ow.ops.matmul(var("x"), var("x")).dtype == "float32"
         assert ow.ops.softmax(var("x")).dtype == "bfloat16"
@@ -254,7 +254,7 @@ def test_a_pickled_model_keeps_its_policy():
     assert twin.fc_layer("x", 4).dtype == "bfloat16"
 
 
-def test_the_lists_name_existing_operators_each_only_once():
+def test_listed_operators_exist_and_are_listed_only_once():
     lists = [FLOAT32, NORMALIZATIONS, REDUCED, UNCHANGED]
     names = [name for names in lists for name in names]
     assert len(names) == len(set(names))

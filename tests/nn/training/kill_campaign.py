@@ -1,7 +1,7 @@
 """Kills training with `nn.train` at any moment, resumes it, and compares results bitwise.
 
-It uses Adam, dropout, shuffling, a schedule, accumulation and early stopping; checkpoints are
-saved within epochs and between two updates. ``python tests/nn/training/kill_campaign.py --kills
+Training uses Adam, dropout, shuffling, a schedule, accumulation and early stopping; checkpoints
+are saved within epochs and between two updates. ``python tests/nn/training/kill_campaign.py --kills
 300`` prints a line of counts; its exit status is 1 after a finding.
 """
 

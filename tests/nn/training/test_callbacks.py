@@ -99,7 +99,7 @@ NAN = float("nan")
         ([1, 2, 3, 4, 5], {"patience": 1}, 5),
     ],
 )
-def test_early_stopping_stops_after_the_patience(small, train, values, options, n_epochs):
+def test_early_stopping_stops_after_patience_epochs(small, train, values, options, n_epochs):
     history = train(
         small.make()[0],
         small.data,

@@ -78,7 +78,7 @@ def test_the_final_parameters_are_the_parameters_of_the_best_epoch(patience):
     assert not np.array_equal(last, values[-1])
 
 
-def test_without_restoring_the_parameters_of_the_last_epoch_are_kept():
+def test_the_parameters_of_the_last_epoch_are_kept_unless_restore_best_is_set():
     values, last = run(5, nn.EarlyStopping("score", patience=2))
     np.testing.assert_array_equal(last, values[-1])
 

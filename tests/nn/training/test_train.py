@@ -1,4 +1,4 @@
-"""nn.train is bitwise identical to a manual loop; reported values, data and errors."""
+"""Tests that nn.train matches a manual loop bitwise, and its reports, data and errors."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_arguments_for_arrays_are_refused_with_batches(small, train):
         train(small.make()[0], batches, 1, batch_size=4)
 
 
-def test_validation_of_a_step_is_refused(small, train):
+def test_validation_is_refused_for_a_step_without_a_model(small, train):
     with pytest.raises(AttributeValueError, match="validation and metrics need a Model"):
         train(lambda x, y: 0.0, small.data, 1, validation=small.data)
 

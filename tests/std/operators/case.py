@@ -1,7 +1,7 @@
 """One test case of an operator: inputs, attributes, and expected outputs for any kernel.
 
 Case files define tuples of cases named ``CASES``. For every registered kernel of an operator, from
-any package, they compare the outputs with the reference, and check shapes and gradients.
+any package, the tests compare the outputs with the reference, and check shapes and gradients.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Case:
     def compute_expected(
         self, inputs: Mapping[str, list[Array]], wide: type[np.floating[Any]] = np.float64
     ) -> tuple[Result, ...]:
-        """Return the reference outputs for these inputs, by slot, from floats in `wide`."""
+        """Return the reference outputs, by slot, computed after float inputs are cast to `wide`."""
         return self._call(self.expected, inputs, wide)
 
     def compute_gradients(

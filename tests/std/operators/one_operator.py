@@ -17,7 +17,7 @@ from opwright.op import DTYPES, FLOAT_DTYPES, NARROW_DTYPES, GradOp, Meta, NoGra
 
 
 class Target(NamedTuple):
-    """Where a case runs; library None means the selected kernels, as for expanded composites."""
+    """Device and library of a case; None leaves kernels unpinned, as for expanded composites."""
 
     device: str
     library: str | None

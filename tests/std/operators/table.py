@@ -181,7 +181,7 @@ def graded() -> tuple[tuple[Case, str], ...]:
 
 
 def standard_types(plan_only: bool = False) -> list[str]:
-    """Return the opwright-std operator types, also hidden types, or only the pass-only types."""
+    """Return the opwright-std operator types, hidden types included, or only pass-only types."""
     ops = ow.current_context().ops
     return [
         op_type

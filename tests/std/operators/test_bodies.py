@@ -1,4 +1,4 @@
-"""Bodies of composites, gradient rules and blocks treat omitted slots and mistakes alike."""
+"""Bodies of composites, gradient rules and blocks treat omitted slots and mistakes equally."""
 
 from __future__ import annotations
 

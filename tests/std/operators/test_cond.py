@@ -1,4 +1,4 @@
-"""cond: only the selected block runs, outer variables are found, and gradients branch too."""
+"""cond: only the selected block runs, also in gradients, and blocks read outer variables."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_both_halves_are_bitwise_identical_to_the_uncut_program(case: Case) -> N
 
 
 def network_program(build: Any, **parameters: Array) -> tuple[Any, Any]:
-    """Return a program of x [?, 8], built by `build` with parameters, with gradients."""
+    """Return y = build(x [?, 8], **parameters) in a new program, and the names of its gradients."""
     program = ow.Program(5)
     dtype = next(iter(parameters.values())).dtype
     with ow.program_guard(program):

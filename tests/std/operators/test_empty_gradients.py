@@ -40,7 +40,7 @@ def differentiable(one: OneOperator) -> list[str]:
 
 
 def with_empty_axes(arrays: Arrays) -> Iterator[dict[str, list[Array]]]:
-    """Yield the inputs with one axis of one array empty, and with all axes of one length empty."""
+    """Yield inputs with one axis of one array empty, and with all axes of equal length empty."""
     listed = [(slot, i, array) for slot, values in arrays.items() for i, array in enumerate(values)]
     places = [(s, i, axis) for s, i, array in listed for axis in range(array.ndim)]
     groups = [{place} for place in places]

@@ -116,7 +116,7 @@ def directions_of(array: Array) -> Iterator[Array]:
     if len(places) > MANY:
         chosen = rng.choice(len(places), MANY // 2, replace=False)
         places = [places[i] for i in sorted(chosen)]
-        # Each element moves less than in its own direction below, so no further kink is crossed.
+        # Each element moves less than in the loop below, so no additional kink is crossed.
         yield rng.choice([-1.0, 1.0], array.shape) / np.sqrt(array.size)
     for place in places:
         direction = np.zeros_like(array)

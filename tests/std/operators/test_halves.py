@@ -96,9 +96,9 @@ def every_number(dtype: str) -> Array:
 
 
 def between(numbers: Array) -> Array:
-    """Return floats at, halfway between and next to halfway between neighboring numbers."""
+    """Return the numbers, the midpoints between neighbors, and the floats next to midpoints."""
     wide = numbers.astype(np.float32)
-    # Midpoints need one more fraction bit than 16-bit floats have. They round to even.
+    # A midpoint needs one more fraction bit than 16-bit floats have, and rounds to even.
     ties = (wide[:-1].astype(np.float64) + wide[1:].astype(np.float64)) / 2
     middle = ties.astype(np.float32)
     beside = [np.nextafter(middle, np.float32(end)) for end in (-np.inf, np.inf)]

@@ -39,7 +39,7 @@ def test_every_derived_gradient_is_checked() -> None:
 
 
 def dispatch_dtype(forward: OpDefinition) -> str:
-    """Return float32, or the first dtype of an operator such as dequantize, whose x is codes."""
+    """Return float32, or the first dtype of an operator that excludes it, such as dequantize."""
     dtypes = forward.proto.input_slots[forward.proto.dispatch_slot].dtypes
     return "float32" if not dtypes or "float32" in dtypes else next(iter(dtypes))
 
@@ -97,7 +97,7 @@ def test_inconsistent_shapes_are_refused_while_a_program_is_built() -> None:
         pool_grad_program([1, 1, 4, 4], [1, 1, 9, 9], [1, 1, 2, 2])
 
 
-def test_unknown_sizes_are_checked_in_the_run() -> None:
+def test_unknown_sizes_are_checked_when_the_program_runs() -> None:
     block, name = pool_grad_program([-1, 1, 4, 4], [-1, 1, 2, 2], [-1, 1, 2, 2])
     step = ow.Network(block).compile(feed=["x", "index", "out_grad"], fetch=[name])
     index = np.full((1, 1, 2, 2), 5, "int32")
@@ -112,7 +112,7 @@ WRONG = (-1, 16, -(2**31), 2**31 - 1)
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("library", ["numpy", "onednn"])
 def test_an_index_outside_of_the_image_is_refused(library: str, data_format: str) -> None:
-    """The index can come from a file. A child process runs it, as a bug would overwrite memory."""
+    """A file can contain such an index; a child process tests it, as a bug overwrites memory."""
     script = Path(__file__).parent / "pool_at_a_wrong_place.py"
     command = [sys.executable, script, library, data_format, *map(str, WRONG)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)

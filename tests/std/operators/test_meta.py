@@ -43,9 +43,7 @@ def test_every_operator_has_cases(op_type: str) -> None:
 
 
 @pytest.mark.parametrize("op_type", standard_types(plan_only=True))
-def test_pass_only_operators_have_the_prefix_of_their_plugin_samples_and_kernels(
-    op_type: str,
-) -> None:
+def test_pass_only_operators_have_samples_kernels_and_a_plugin_prefix(op_type: str) -> None:
     """The tests of the passes compare such an operator with the operators that it replaces."""
     assert op_type.startswith("std.")
     assert op_type in SAMPLES
@@ -61,8 +59,8 @@ def test_every_operator_has_a_reference_kernel_or_a_body(op_type: str) -> None:
 @pytest.mark.parametrize("op_type", TYPES)
 def test_every_operator_has_a_gradient_or_a_reason_for_none(op_type: str) -> None:
     known = definition(op_type)
-    # Branches and loops do not need a rule, because the core differentiates their blocks. Neither
-    # do composites, because their bodies replace them.
+    # Branches and loops do not need a rule, because the core differentiates their blocks.
+    # Composites do not need a rule, because their bodies replace them.
     has_rule = known.gradient is not None or known.body is not None
     assert has_rule or known.control is not None
 

@@ -1,4 +1,4 @@
-"""Numbers in attributes are exact for integer dtypes, and checked for the range of floats."""
+"""Attribute numbers are exact for integer dtypes, and must be in the range of float dtypes."""
 
 from __future__ import annotations
 

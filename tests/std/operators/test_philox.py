@@ -41,7 +41,7 @@ KNOWN_ANSWERS = (
 
 
 def draw_block(block: int, seed: int, stream: int, step: int) -> list[int]:
-    """One block in plain Python integers, following the paper."""
+    """Compute one block in plain Python integers, following the paper."""
     c = [block & 0xFFFFFFFF, block >> 32, stream, step]
     k = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""uniform, normal and dropout beyond their cases: ranges, scaling, the origin of the mask."""
+"""Tests of random operators: ranges, scaling, and the words from which masks are computed."""
 
 from __future__ import annotations
 

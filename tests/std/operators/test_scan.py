@@ -56,7 +56,7 @@ def add_loss(block: Any, states: str, last: str) -> None:
 
 
 def unrolled_program(n: int, reverse: bool, activation: str = "tanh") -> Any:
-    """Return the same computation as operators of one block."""
+    """Return a program of the same network, with its iterations unrolled into one block."""
     program = ow.Program()
     block = program.global_block()
     block.create_var("x", [n, 2, 3], "float64", is_data=True)
@@ -234,7 +234,7 @@ def program_with(make: Callable[[Any], None], **attrs: Any) -> Any:
 ROWS = {"x": RNG.normal(size=(6, 3)), "h0": RNG.normal(size=3)}
 
 
-def test_every_iteration_draws_new_random_numbers_for_the_gradient_too() -> None:
+def test_every_iteration_draws_new_random_numbers_which_its_gradient_reuses() -> None:
     def make(body: Any) -> None:
         attrs = {"probability": 0.5, "training": True}
         body.append_op("dropout", {"x": "x_t"}, {"out": "dropped"}, attrs)

@@ -52,7 +52,7 @@ def memory_bytes(n: int, every: int | None) -> int:
     return int(network.plan_for(feeds, scope).lowered.plan.arena_bytes)
 
 
-def test_memory_is_linear_in_the_iterations_and_in_their_square_root_with_checkpoints() -> None:
+def test_checkpoints_reduce_memory_from_linear_to_the_square_root_of_the_iterations() -> None:
     carry = 64 * 8
     linear = {n: memory_bytes(n, None) for n in (256, 1024, 4096)}
     assert linear[4096] - linear[1024] >= 3072 * carry
@@ -101,7 +101,7 @@ def test_recomputed_iterations_draw_the_same_random_numbers() -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_loop_without_sequences_has_checkpoints_too() -> None:
+def test_a_loop_without_sequences_supports_checkpoints() -> None:
     found = []
     for every in (None, 4):
         program = ow.Program()
@@ -148,7 +148,7 @@ def test_forward_iterations_save_nothing_in_a_pruned_program() -> None:
 
 
 @pytest.mark.parametrize("every", [0, -1])
-def test_checkpoints_without_an_iteration_are_refused(every: int) -> None:
+def test_a_checkpoint_interval_below_one_is_refused(every: int) -> None:
     with pytest.raises(AttributeValueError, match=f"checkpoint_every must be .*={every}"):
         scans.rnn_program(checkpoint_every=every)
 

@@ -27,7 +27,7 @@ def known_metas(case: Case, arrays: Mapping[str, Sequence[Array]]) -> Metas:
 
 
 def with_unknown_dims(metas: Metas) -> Iterator[Metas]:
-    """Yield the metas with all dims unknown, with one axis of every meta, and with a single dim."""
+    """Yield metas with all dims unknown, one axis of every meta unknown, or one dim unknown."""
     yield tuple(tuple(Meta((-1,) * len(m.shape), m.dtype) for m in slot) for slot in metas)
     longest = max((len(m.shape) for slot in metas for m in slot), default=0)
     for axis in range(longest):
@@ -173,7 +173,7 @@ def infer_with(case: Case, attrs: Mapping[str, Any]) -> Metas:
 
 
 def replaced(value: Any, replace: Any) -> Iterator[Any]:
-    """Yield the value of an attribute with one number replaced, and with all of them."""
+    """Yield the value of an attribute with one number replaced, and with all numbers replaced."""
     items = list(value) if isinstance(value, (list, tuple)) else [value]
     for changed in (*([i] for i in range(len(items))), range(len(items))):
         new = tuple(replace(x) if i in changed else x for i, x in enumerate(items))

@@ -1,4 +1,4 @@
-"""Operators and indexing on Variables match NumPy, have gradients and suggest remedies."""
+"""Symbols and indexing on Variables match NumPy and have gradients; errors suggest remedies."""
 
 from __future__ import annotations
 

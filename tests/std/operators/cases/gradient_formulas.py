@@ -78,7 +78,7 @@ def gelu_tanh_derivative(x: float) -> float:
 
 
 def left_tail(gate: Callable[[float], float]) -> Callable[..., Array]:
-    """Return x times its gate, with the limits at both ends."""
+    """Return a function that computes x * gate(x), with its limits at both infinities."""
 
     def function(x: Array, **attrs: Any) -> Array:
         product = each(lambda v: v * gate(v) if math.isfinite(v) else max(v, 0.0))(x)

@@ -13,7 +13,8 @@ def softmax(x: Array, axis: int = -1) -> Array:
     return (powers / powers.sum(axis, keepdims=True)).astype(float)
 
 
-# Scores so far apart that probabilities underflow, some scores -inf, and rows without a softmax.
+# Scores so far apart that probabilities underflow, some scores -inf, and rows whose softmax is
+# undefined.
 SPECIAL = [
     [1000.0, 1000.0, 999.0],
     [-1000.0, 0.0, -90.0],
