@@ -120,7 +120,7 @@ class OurProgram:
         return found
 
     def wait(self) -> None:
-        """Wait until all calls are done, by a read that follows them on the device stream."""
+        """Wait for all calls by reading a value; the read follows them on the device stream."""
         self._mark.numpy()
 
     def step(self) -> float:
@@ -156,8 +156,8 @@ def time_training(program: OurProgram, n_steps: int) -> Timed:
 def open_torch(tf32: bool = False, deterministic: bool = False) -> tuple[Any, str]:
     """Return PyTorch with the same flags as opwright, and its device.
 
-    16-bit products are accumulated in float32. cuDNN benchmarks its algorithms, including
-    nondeterministic algorithms unless `deterministic`.
+    16-bit products are accumulated in float32. cuDNN benchmarks its algorithms; unless
+    `deterministic` is true, this includes nondeterministic algorithms.
     """
     import torch
 
@@ -224,7 +224,7 @@ def time_torch(
         optimizer.step()
         return loss
 
-    # Compilation takes much longer than benchmarking of engines.
+    # The GPU is not reserved during compilation, which takes much longer than benchmarking engines.
     with nullcontext() if "compile" in how or "reduce" in how else alone():
         call = record(step, parameters, optimizer) if how == "graph" else step
         losses = [call().item() for _ in range(n_steps)]
@@ -232,7 +232,7 @@ def time_torch(
 
 
 def record(step: Callable[[], Any], parameters: Sequence[Any], optimizer: Any) -> Callable[[], Any]:
-    """Return a step that replays a graph; recording it does not change parameters and states."""
+    """Return a step that replays a graph; recording leaves parameters and states unchanged."""
     import torch
 
     if DRY:

@@ -1,9 +1,10 @@
-"""Times calls with new shapes, and lowering, alternately in two checkouts.
+"""Times lowering and calls with new shapes, alternating between two checkouts.
 
 ``python benchmarks/misses.py BEFORE AFTER`` compares the interpreters of two development
 environments and prints the processor time of a cache miss, without the call itself, in
-microseconds. The figure of a process is the first quartile of its misses, which a busy machine
-disturbs less than the median. The result is the median over the processes.
+microseconds. Each process reports the first quartile of the times of its misses, because a busy
+machine affects the first quartile less than the median. The result is the median over the
+processes.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ Feeds = Callable[[int], dict[str, np.ndarray]]
 
 
 def times_of_misses(build: Build, feeds: Feeds, trains: bool) -> Iterator[int]:
-    """Yield the duration in ns of each cache miss, which a call with a new batch size causes."""
+    """Call a network with a new batch size each time; yield the duration of each miss in ns."""
     import opwright as ow
     import opwright_nn as nn
     from opwright_nn import layers
@@ -94,7 +95,7 @@ def times_of_misses(build: Build, feeds: Feeds, trains: bool) -> Iterator[int]:
 
 
 def times_of_lowering(length: int) -> Iterator[int]:
-    """Yield the duration in ns of the first call of each new network, which lowers a chain."""
+    """Yield the duration in ns of the first call of each new network; this call lowers a chain."""
     import opwright as ow
 
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):

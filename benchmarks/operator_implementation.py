@@ -43,7 +43,7 @@ class LackingError(Exception):
 
 
 def listed(result: Any) -> list[Any]:
-    """Return the existing outputs as a list."""
+    """Return the outputs as a flat list without missing outputs."""
     if isinstance(result, (list, tuple)):
         return [one for part in result for one in listed(part)]
     return [] if result is None else [result]
@@ -105,7 +105,8 @@ def prepare_torch(case: Case, gradient: bool, filled: Filled) -> Call:
     bound = _bind(table, case, inputs, filled)
 
     def call() -> list[Any]:
-        # Made contiguous, like opwright's result, because creating a view is free until it is read.
+        # Results are made contiguous, as in opwright, because the cost of a view arises only when
+        # the view is read.
         return [tensor.contiguous() for tensor in listed(bound())]
 
     if not gradient:
@@ -153,9 +154,10 @@ def find_sum(result: Any) -> float:
 
 
 def time_call(call: Call, seconds: float) -> list[float]:
-    """Return the seconds of a call, for each of some repeats.
+    """Return the duration of a call in seconds, for each of several repeats.
 
-    With one thread they are processor times, which other processes on the machine do not increase.
+    With one thread, the durations are processor times, which other processes on the machine do not
+    increase.
     """
     is_alone = os.environ["OPWRIGHT_NUM_THREADS"] == "1"
     clock = time.process_time if is_alone else time.perf_counter

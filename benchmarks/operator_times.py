@@ -2,14 +2,14 @@
 
 ``make bench-operators`` measures all of `operator_cases` and writes ``build/operator_times.json``,
 from which ``make docs`` draws a page and puts times on the operators' pages. ``make bench-operators
-ARGS="add exp --output some.json"`` measures only these. With ``--resume`` an interrupted run
-continues.
+ARGS="add exp --output some.json"`` measures only the named operators. With ``--resume``, an
+interrupted run continues.
 
-Every implementation is a separate process with the same number of threads (NumPy has one, except
-for matrix products). Every round times each of them, so a slow moment of the machine affects all.
-Operators are called eagerly, in opwright on NumPy arrays and in PyTorch on tensors. A gradient is
-measured together with its operator, in opwright as one compiled program and in PyTorch with
-autograd.
+Every implementation runs in a separate process with the same number of threads (NumPy has one,
+except for matrix products). Every round times each implementation, so a slow moment of the machine
+affects all of them. Operators are called eagerly, in opwright on NumPy arrays and in PyTorch on
+tensors. A gradient is measured together with its operator, in opwright as one compiled program and
+in PyTorch with autograd.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def summarize(operators: Mapping[str, Any]) -> dict[str, float]:
 
 
 def list_unexplained(operators: Mapping[str, Any]) -> list[str]:
-    """Return the slow rows without a reason."""
+    """Return the slow rows for which no reason is given."""
     return [
         f"{op_type} {row['layout']}".strip()
         for op_type, measured in operators.items()

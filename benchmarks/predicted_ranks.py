@@ -2,10 +2,10 @@
 
     python benchmarks/predicted_ranks.py
 
-A link is fitted to all-reduces of two processes. The step of one process is measured while another
-process runs. From both, the step is predicted for 2, 4 and 8 processes, and then measured. Each
-process has one thread; if there are more processes than cores, they share cores. opwright-mpi and
-opwright-kit must be installed.
+The parameters of a link are fitted to all-reduces between two processes. The step of one process is
+measured while another process runs. From the link and this step time, the step times for 2, 4 and 8
+processes are predicted, and then measured. Each process has one thread; if there are more processes
+than cores, they share cores. opwright-mpi and opwright-kit must be installed.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ ALONE = {"OPWRIGHT_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 class Ranks:
-    """Processes with one thread each that an engine connects and that have prepared a step.
+    """Single-threaded processes that an engine has connected and that have prepared a step.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class Ranks:
 
 
 def serve(step: Callable[[], Any], stream: Any, is_first: bool) -> None:
-    """Make the number of calls given in each line."""
+    """Read requests from lines, and make the number of calls that each line requests."""
     for line in stream:
         command = json.loads(line)
         times = []

@@ -18,7 +18,7 @@ from workload import PEERS_VARIABLE, Workload, is_ours
 SCRIPT = Path(__file__).parent / "implementation.py"
 PREPARE_TIMEOUT_S = 600
 ROUND_TIMEOUT_S = 120
-# The minimum number of undisturbed repeats for which disturbed repeats are dropped.
+# Disturbed repeats are dropped only if at least this many undisturbed repeats remain.
 MIN_UNDISTURBED = 5
 
 
@@ -82,7 +82,7 @@ class Result:
 
 
 class Process:
-    """The process of an implementation, and its answers.
+    """A process that runs an implementation and answers requests.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def run(comparisons: list[Comparison], together: int) -> Iterator[tuple[Workload
 
 
 def in_batches(comparisons: list[Comparison], n: int) -> Iterator[list[Comparison]]:
-    """Yield n comparisons at a time."""
+    """Yield the comparisons in lists of at most n."""
     for first in range(0, len(comparisons), n):
         yield comparisons[first : first + n]
 

@@ -70,7 +70,7 @@ HAS_GPU = shutil.which("nvidia-smi") is not None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip tests that this machine or run excludes, with reasons; mark tests of the first part."""
+    """Skip tests that this machine or run excludes, with reasons; mark tests as `first_part`."""
     sample_grids(config, items)
     skip = pytest.mark.skip(reason="no NVIDIA GPU on this machine")
     folders = {Path(__file__).parent / name for name in FIRST_PART}
@@ -106,7 +106,7 @@ def sample_grids(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip the folders of the first part if only the other part is requested, to save time."""
+    """To save time, ignore the `FIRST_PART` folders if the run excludes the mark `first_part`."""
     if config.getoption("markexpr") != "not first_part":
         return None
     folders = {Path(__file__).parent / name for name in FIRST_PART}

@@ -102,7 +102,7 @@ def batch_norm(images: np.ndarray) -> Timed:
 def time_program(
     block: Any, operator: str, inputs: dict[str, np.ndarray], shape: tuple[int, ...]
 ) -> Timed:
-    """Return the call of a block that writes ``result``, float32 of this shape."""
+    """Return the timed call of a block that writes ``result``, a float32 array of this shape."""
     import opwright as ow
 
     program = OurProgram(block, ow.Scope(), inputs, {"result": np.zeros(shape, "float32")})
@@ -111,7 +111,7 @@ def time_program(
         program.call,
         per=TRAFFIC[operator] * SIZE_BYTES,
         values=pick(program.read()),
-        # Avoid reading a result of a gigabyte repeatedly.
+        # Waiting must not read the one-gigabyte result repeatedly.
         wait=program.wait,
     )
 
@@ -149,7 +149,7 @@ def torch(operator: str) -> Timed:
 
 
 def copy() -> Timed:
-    """Prepare a copy of a gigabyte on the device, by the driver."""
+    """Prepare a one-gigabyte copy on the device, performed by the driver."""
     torch, device = open_torch()
     x = torch.from_numpy(make_array(1)).to(device)
     out = torch.empty_like(x)

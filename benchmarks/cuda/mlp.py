@@ -1,8 +1,8 @@
 """One training step of 784-200-200-10 with sigmoid, SGD, float32; batch 64 and 1,024.
 
 For all implementations, images, labels, parameters and the loss are on the GPU, and steps do not
-read the loss. The exception is "Model", for which the caller fills in device arrays and gets each
-loss.
+read the loss. "Model" is an exception: its caller fills in device arrays and receives the loss of
+each step.
 """
 
 from __future__ import annotations

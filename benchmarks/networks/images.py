@@ -30,7 +30,7 @@ class Conv:
 
     @property
     def padding(self) -> int:
-        """The padding on each side, so only the stride changes the size."""
+        """The padding on each side, chosen so that only the stride changes the size."""
         return self.kernel // 2
 
 
@@ -46,7 +46,7 @@ class Block:
 
 @dataclass(frozen=True)
 class ImageNetwork:
-    """Stem, max_pool 3×3 by 2 or none, blocks, head or none, the mean of each channel, fc 1000."""
+    """A stem, optionally a 3×3 max_pool by 2, blocks, optionally a head, channel means, fc 1000."""
 
     stem: Conv
     pools: bool

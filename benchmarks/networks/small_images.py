@@ -1,4 +1,4 @@
-"""Small PNG files, and the function that decodes one, for the loaders of both frameworks."""
+"""Small PNG files, and a function that decodes a file, for the loaders of both frameworks."""
 
 from __future__ import annotations
 

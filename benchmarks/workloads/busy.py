@@ -1,4 +1,4 @@
-"""Training steps next to one busy process per core, relative to undisturbed steps.
+"""Times training steps while one busy process runs per core, relative to undisturbed steps.
 
 Each implementation times undisturbed and disturbed steps alternately in one process, and returns
 the ratio of their means. Every implementation starts its own busy processes.

@@ -85,7 +85,7 @@ def install(folder: Path) -> None:
 
 
 def time_process(timed: str, before: str) -> Timed:
-    """Return the durations in ns of code in new processes with the distributions on their path."""
+    """Run code in new processes with the distributions on their path; return durations in ns."""
     kept = tempfile.TemporaryDirectory(prefix="opwright-bench-")
     folder = Path(kept.name)
     install(folder)

@@ -1,4 +1,4 @@
-"""The cost of `import opwright` beyond NumPy and pluggy; for peers, of the complete import."""
+"""The cost of `import opwright` beyond NumPy and pluggy; for peers, the complete import."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ print(time.perf_counter_ns() - began)
 
 
 def imports(timed: str, before: str = "") -> Timed:
-    """Return the durations in ns of Python code in new processes."""
+    """Run Python code in new processes; return its durations in ns."""
     command = [sys.executable, "-c", TIMED.format(timed=timed, before=before)]
     # An installed package has bytecode; without it, compilation would dominate the measurement.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -35,7 +35,7 @@ def imports(timed: str, before: str = "") -> Timed:
 
 
 def peer(name: str) -> Timed:
-    """Return the import of a peer; it must be installed."""
+    """Return the import time of a peer, which must be installed."""
     __import__(name)
     return imports(f"import {name}")
 

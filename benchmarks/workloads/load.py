@@ -1,8 +1,8 @@
 """The time from a saved network to its first result in a new process, excluding NumPy's import.
 
-All installed packages count. The time includes importing the library, loading the file, and one
-call. opwright finds its plans in the cache folder; in the variants named "first process", it finds
-only the plugin index.
+All installed packages affect the time. The time includes importing the library, loading the file,
+and one call. opwright finds its plans in the cache folder; in the variants named "first process",
+it finds only the plugin index.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def make_feed(shape: tuple[int, ...]) -> np.ndarray:
 def time_loading(
     code: str, folder: tempfile.TemporaryDirectory[str], path: Path, *, keep: bool = True
 ) -> Timed:
-    """Return the time in ns in which new processes load a path and compute the first result."""
+    """Return the time in ns that new processes take to load a path and compute the first result."""
     command = [sys.executable, "-c", TIMED.replace("{code}", code)]
     command += [str(path), str(Path(folder.name) / "feed.npy")]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

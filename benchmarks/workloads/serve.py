@@ -112,7 +112,7 @@ def opwright_onnx(shape: tuple[int, ...], make: Callable[[], bytes]) -> Timed:
 
 
 def command_in_c(bundle: Path) -> list[str]:
-    """Return the command of a C program that runs a bundle for one example."""
+    """Return the command line of a C program that runs a bundle on one example."""
     import opwright as ow
     import opwright_cpu
 

@@ -34,7 +34,7 @@ def make_model() -> tuple[Any, tuple[np.ndarray, np.ndarray]]:
 
 
 def by_hand(look: Callable[[], None]) -> list[float]:
-    """Run the loop of the guide, with fill, fill and run; call `look` between groups of steps."""
+    """Run the loop from the guide (fill, fill, run); call `look` between groups of steps."""
     import opwright_nn as nn
 
     model, data = make_model()

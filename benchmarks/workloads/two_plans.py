@@ -123,7 +123,7 @@ def two_plans(append: Callable[[], tuple[Any, ...]]) -> Timed:
 
 
 def saved(append: Callable[[], tuple[Any, ...]], is_naive: bool) -> Timed:
-    """Return how many bytes besides feeds a backward pass keeps, with or without a cut."""
+    """Return the bytes other than feeds kept for the backward pass, with or without `ow.cut`."""
     model = Model(append)
 
     def measure() -> list[float]:

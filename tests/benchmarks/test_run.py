@@ -170,7 +170,7 @@ def test_a_gpu_workload_can_run_in_the_emulator(
     assert done.stdout.count(" GB/s ") == 2
 
 
-def test_a_step_of_two_processes_is_timed_on_the_first_process(tmp_path: Path) -> None:
+def test_a_step_of_two_processes_is_timed_in_the_first_process(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     done = run("dist-allreduce-1kb", "--only", "opwright*", "--json", str(out))
     assert done.returncode == 0, done.stdout + done.stderr

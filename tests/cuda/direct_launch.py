@@ -137,7 +137,7 @@ class Launcher:
                 one, other = (address_at(next(numbers)).value for _ in range(2))
                 is_left_out = one == other
             else:
-                raise NotImplementedError(f"{sample}: a product of cuBLASLt")
+                raise NotImplementedError(f"{sample}: cuBLASLt products are not supported")
         self._wait(sample)
 
     def _wait(self, sample: Sample) -> None:

@@ -108,7 +108,7 @@ def one_of_each() -> list[Sample]:
 
 
 def wanted_dtypes(op_type: str, known: set[str]) -> list[str]:
-    """Return the NumPy dtypes, and narrow floats if the operator has float32 and bfloat16."""
+    """Return the NumPy dtypes, plus narrow floats if the operator has float32 and bfloat16."""
     if "*" in known:
         return [dtype for dtype in DTYPES if dtype not in NARROW_DTYPES]
     definition = ow.current_context().ops.get(op_type)

@@ -1,4 +1,4 @@
-"""Every opwright-std operator has a CUDA kernel in every dtype, or a reason; each kernel is run."""
+"""Every opwright-std operator has a CUDA kernel per dtype or a stated reason; all kernels run."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_python_blocks_print_the_output_on_the_page(page: Path, tmp_path: Path) 
 @pytest.mark.grid(5)
 @pytest.mark.parametrize("name", ROUNDED)
 def test_the_output_of_a_page_does_not_depend_on_rounding(name: str, tmp_path: Path) -> None:
-    """The NumPy kernels stand for another processor, since they round differently."""
+    """The NumPy kernels stand in for another processor, since they round differently."""
     page = ROOT / name
     blocks = select_python(page)
     for block, printed in zip(
@@ -91,7 +91,7 @@ def test_console_blocks_print_the_output_on_the_page(page: Path, tmp_path: Path)
 
 @pytest.fixture(scope="session")
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the generated packages from which the pages start."""
+    """Return a folder with the generated packages that the pages use as starting points."""
     folder = tmp_path_factory.mktemp("generated")
     context = ow.Context.discover()
     for kind, language in [("operator", "python"), ("operator", "cpp"), ("device", "cpp")]:

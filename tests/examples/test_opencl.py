@@ -105,7 +105,7 @@ def test_the_tests_of_the_package_pass(installed: Installed) -> None:
 def test_without_a_working_device_tests_and_kit_skip_with_the_reason(
     package: Installed, tmp_path: Path
 ) -> None:
-    """A fake pyopencl finds no platform, since OpenCL loaders differ in how to hide platforms."""
+    """A fake pyopencl finds no platform, since OpenCL loaders hide platforms in different ways."""
     (tmp_path / "pyopencl.py").write_text(NO_PLATFORM)
     path = f"{tmp_path}{os.pathsep}{package.environment['PYTHONPATH']}"
     printed = package.run(f"{OWN_TESTS} -rs", PYTHONPATH=path)

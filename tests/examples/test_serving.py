@@ -87,7 +87,7 @@ def test_a_call_has_a_limited_number_of_rows(modules, tmp_path):
     assert service.batcher.batches == 3
 
 
-def test_a_bundle_is_served_within_its_batches(modules, tmp_path):
+def test_requests_to_a_bundle_are_limited_to_its_batch_sizes(modules, tmp_path):
     loaded = export(tmp_path / "folder")
     loaded.bundle(tmp_path / "model.owb", batch=(1, 4))
     answers, _ = ask(tmp_path / "model.owb", [body(X[:2])] * 4 + [body(X)])

@@ -96,7 +96,7 @@ def forward_programs() -> tuple[bytes, ...]:
 
 @cache
 def training_programs() -> tuple[bytes, ...]:
-    """Return the bytes of programs that train, with each optimizer."""
+    """Return the bytes of training programs, one for each model and optimizer."""
     optimizers = (
         lambda: nn.optimizer.SGD(0.1),
         lambda: nn.optimizer.Momentum(0.1),

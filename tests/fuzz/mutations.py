@@ -1,4 +1,4 @@
-"""Draws and changes arrays and attributes, mostly small, including 0, 1 and range limits."""
+"""Draws and changes arrays and attributes; most are small, some are 0, 1 or range limits."""
 
 from __future__ import annotations
 

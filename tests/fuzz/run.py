@@ -39,7 +39,7 @@ from worker import Job  # noqa: E402
 
 
 class Amount(NamedTuple):
-    """How much a target runs; fast targets that reach the most code have the largest share.
+    """The amount of fuzzing of a target; fast targets that reach the most code get the most time.
 
     Attributes
     ----------

@@ -63,7 +63,7 @@ class Job:
     found: str
 
     def to_json(self) -> str:
-        """Return the job as an argument of this script."""
+        """Return the job as a command-line argument of this script."""
         return json.dumps(asdict(self))
 
 

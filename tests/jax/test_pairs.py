@@ -1,4 +1,4 @@
-"""Operators that JAX also has match in values, gradients and second gradients."""
+"""Operators that also exist in JAX match JAX in values, gradients and second gradients."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ X = jnp.linspace(-2, 2, 32).reshape(8, 4)
 ALLOWED = [jax.export.DisabledSafetyCheck.custom_call(TARGET)]
 
 
-def test_a_jacobian_of_a_row_is_one_batched_call() -> None:
+def test_a_jacobian_of_a_row_is_computed_in_one_batched_call() -> None:
     found = jax.jit(jax.jacrev(ops.softmax))(X[0])
     np.testing.assert_allclose(found, jax.jacrev(jax.nn.softmax)(X[0]), atol=1e-6)
     assert "scan" not in str(jax.make_jaxpr(jax.vmap(ops.softmax))(X))
@@ -251,7 +251,7 @@ FOLDED = {
 
 
 @pytest.mark.parametrize("name", FOLDED)
-def test_images_with_two_batch_axes_are_one_call(name: str) -> None:
+def test_images_with_two_batch_axes_are_computed_in_one_call(name: str) -> None:
     run, x = FOLDED[name], images(4, 3, 2, 5, 6)
 
     def gradient(x: Any) -> Any:

@@ -1,4 +1,4 @@
-// Reading and writing an element does not change it, and other numbers are rounded once.
+// Reading and writing an element does not change it; unrepresentable numbers are rounded once.
 #include <opwright/sdk/element.hpp>
 
 #include <cmath>

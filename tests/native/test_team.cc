@@ -207,7 +207,7 @@ void JobsWakeThreadsOnceTheyHaveTakenAsLongAlone() {
 
 constexpr int64_t kMs = 1'000'000;
 
-// Simulates jobs of 1 ms with a wait of `waited_ns` for another thread, while sharing is allowed.
+// Simulates 1 ms jobs that wait `waited_ns` for another thread, as long as sharing is allowed.
 int64_t RunJobs(LoadWatch* load, int64_t begin_ns, int64_t length_ns, int64_t waited_ns) {
   int64_t now_ns = begin_ns;
   for (; now_ns < begin_ns + length_ns && load->AllowsSharing(now_ns); now_ns += kMs) {

@@ -1,4 +1,4 @@
-"""The onnx cases, loaded and written back, for ONNX Runtime and in our own domains."""
+"""Loads the onnx cases, and writes them back for ONNX Runtime or in our own domains."""
 
 from __future__ import annotations
 

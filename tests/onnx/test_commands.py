@@ -70,7 +70,7 @@ def test_a_report_names_the_packages_of_missing_operators(
     assert "it does not load: node 'y' (acme::Frob)" in text
 
 
-def test_a_model_becomes_a_saved_program_and_back(weights: dict[str, Any]) -> None:
+def test_a_model_is_converted_to_a_saved_program_and_back(weights: dict[str, Any]) -> None:
     done = command("onnx", "convert", "model.onnx", "folder")
     assert (done.returncode, done.stdout) == (0, "wrote folder: 4 operators, 3 parameters\n")
     again = command("onnx", "convert", "folder", "again.onnx", "--opset", "22")

@@ -1,4 +1,4 @@
-"""Stored models: a later process finds them by content, without protobuf."""
+"""A later process finds stored models by their content, without protobuf."""
 
 from __future__ import annotations
 

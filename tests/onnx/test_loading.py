@@ -43,7 +43,7 @@ def test_one_loaded_model_supports_every_batch_size() -> None:
     assert loaded.notes["onnx"]["dims"] == dims
 
 
-def test_a_reshape_to_computed_sizes_keeps_the_batch_open() -> None:
+def test_a_reshape_to_computed_sizes_keeps_the_batch_size_dynamic() -> None:
     nodes = [
         node("Shape", ["x"], ["sizes"], start=0, end=1),
         node("Concat", ["sizes", "rest"], ["target"], axis=0),
@@ -233,7 +233,7 @@ def test_the_error_names_a_missing_file(tmp_path: Path) -> None:
         opwright_onnx.load(tmp_path / "none.onnx")
 
 
-def test_known_sizes_remain_numbers_if_other_sizes_are_open() -> None:
+def test_known_sizes_stay_known_if_other_sizes_are_dynamic() -> None:
     nodes = [
         node("Shape", ["x"], ["sizes"]),
         node("Gather", ["sizes", "first"], ["rows"]),
@@ -347,7 +347,7 @@ def test_a_model_must_be_a_path_bytes_or_a_message() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_resize_to_computed_sizes_keeps_batch_and_lengths_open(count: int) -> None:
+def test_a_resize_to_computed_sizes_keeps_batch_size_and_lengths_dynamic(count: int) -> None:
     nodes = [
         node("Shape", ["like"], ["shape"]),
         node("Slice", ["shape", "zero", "one"], ["batch"]),

@@ -43,7 +43,7 @@ class Environment:
     def _run(
         self, command: list[str], folder: Path, variables: Mapping[str, str] | None = None
     ) -> str:
-        # OPWRIGHT_ variables are removed too, such as those for the emulated GPU of other tests.
+        # OPWRIGHT_ variables are also removed; other tests set some of them for the emulated GPU.
         env = {
             name: value
             for name, value in os.environ.items()
@@ -68,7 +68,7 @@ class Environment:
         return self.run("python", "-W", "error", "-c", code)
 
     def install(self, *what: str | Path) -> None:
-        """Install packages in the releases that the test environment has."""
+        """Install packages in the same releases as in the test environment."""
         self._pip("install", "--no-compile", *what, **pinned(self.folder))
 
     def install_release(self, requirement: str, target: Path) -> None:
@@ -79,7 +79,7 @@ class Environment:
         self._pip("uninstall", "--yes", name)
 
     def _pip(self, command: str, *words: str | Path, **variables: str) -> None:
-        # Build tools are also found in the test environment, since CMake is a download of 30 MB.
+        # pip can use the build tools of the test environment; CMake would be a download of 30 MB.
         tools = (
             f"{self.bin}{os.pathsep}{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"
         )

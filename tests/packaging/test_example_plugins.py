@@ -69,7 +69,7 @@ def test_the_copied_folder_of_a_device_can_be_installed(
 def test_an_installed_example_is_found_and_passes_its_checks(
     example: Path, environment: Any
 ) -> None:
-    """The requirements of opwright-cuda and a GPU are absent."""
+    """The environment has neither the requirements of opwright-cuda nor a GPU."""
     assert example.name in environment.run("opwright", "plugins")
     assert environment.run("opwright", "doctor").endswith("\nno problem found\n")
 

@@ -36,7 +36,7 @@ def test_a_python_package_is_generated_installed_used_and_checked(testing_enviro
 def test_a_cpp_package_is_generated_installed_used_and_checked(
     environment: Any, tmp_path: Path
 ) -> None:
-    """pip builds the wheel with the installed tools, since CMake is a download of 100 MB."""
+    """pip builds the wheel with installed tools, since CMake would be a download of 100 MB."""
     environment.run("opwright", "new", "opwright-zenith", "--language", "cpp")
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
     command += ["--no-build-isolation", "--no-deps", "--wheel-dir", str(tmp_path)]

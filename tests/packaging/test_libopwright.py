@@ -1,4 +1,4 @@
-"""The tarball of `make tarball` and the wheel libopwright run bundles without other files."""
+"""The tarball from `make tarball` and the libopwright wheel run bundles without other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A registry accepts the wheels of `make wheels`, and they do not need the repository."""
+"""A registry accepts the wheels from `make wheels`, and they do not need the repository."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ class Step:
         self.call.bound = bound
 
     def pack(self, arg: int) -> np.ndarray:
-        """Pack an argument, replace it with the packed form, and return this as bytes."""
+        """Pack an argument, replace it with the packed form, and return the packed bytes."""
         packed = np.zeros(self.packs[0].bytes, np.uint8)
         function = c.CFUNCTYPE(_i32, c.POINTER(Call), _u32, c.POINTER(DLTensor), _pointer)
         self._check(

@@ -159,7 +159,7 @@ def test_two_threads_run_two_scopes(devices, device):
         np.testing.assert_array_equal(scope.find_var("w").numpy(), 200 * X)
 
 
-# -- how they fail ---------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------
 
 TORN = "the rope is torn"
 SILENT = "throws what says nothing"

@@ -1,4 +1,4 @@
-"""A current plugin library runs in hosts of an earlier, the same and a later version."""
+"""A current plugin library runs in hosts with an earlier, the same, and a later version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOSTS = {"1.0": (Host.parallel.offset, 0), "1.1": (c.sizeof(Host), 1), "1.2": (1
 
 @pytest.fixture(scope="module")
 def opened(compiler, tmp_path_factory):
-    """The plugin in a separate copy, since a library keeps the first host that opens it."""
+    """A separate copy of the plugin, since a library keeps using the first host that opens it."""
     path = tmp_path_factory.mktemp("hosts") / "plugin.so"
     shutil.copy(compiler.build("parallel.cc"), path)
     return Library(path)

@@ -14,7 +14,7 @@ N = 5
 
 @pytest.fixture(scope="module")
 def opened(compiler):
-    """The plugin library; it keeps the host that first opens it."""
+    """The plugin library, which keeps using the first host that opens it."""
     return Library(compiler.build("parallel.cc"))
 
 

@@ -36,7 +36,7 @@ def compile_runner(folder: Path) -> Path:
 def run_bundle(
     program: Path, bundle: Path, n: int, feeds: Sequence[Any], n_sessions: int = 1
 ) -> Any:
-    """Return the results of the program for a batch of n, one after another.
+    """Run the program on a batch of n; return all results, concatenated.
 
     `n_sessions` sessions run concurrently.
     """

@@ -10,7 +10,7 @@ Only `make test-all` runs:
 - the conformance rules that run a kernel hundreds of times, on the CUDA kernels of the example
 - every case of tests that are marked as grids; `make test` runs the first case, and a share of
   the rest
-- more kills, and more allocations that fail
+- additional process kills and allocation failures
 - tests that are marked as long, with a reason
 """
 

@@ -1,6 +1,6 @@
 """Scripts with layers partitioned over processes of any engine.
 
-A line before them sets ``DEVICE`` to "cpu" or "cuda".
+A line before each script sets ``DEVICE`` to "cpu" or "cuda".
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 EXCHANGE = """
 rng = np.random.default_rng(3)
 for trial in range(4):
-    # Processes send random numbers of rows to each other, in two trials to one process or to none.
+    # Each process sends random numbers of rows; in two trials, only one process or none gets rows.
     counts = rng.integers(0, 4, (n, n))
     if trial == 1:
         counts[:] = 0

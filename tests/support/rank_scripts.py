@@ -1,6 +1,6 @@
 """A training script for processes of any engine.
 
-A line before it sets ``DEVICE`` to "cpu" or "cuda".
+A line before the script sets ``DEVICE`` to "cpu" or "cuda".
 """
 
 from __future__ import annotations

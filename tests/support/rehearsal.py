@@ -49,7 +49,7 @@ def rehearse(items: Sequence[pytest.Item], toolchain: Toolchain) -> None:
 
 
 def arguments_of(item: pytest.Function, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return the arguments of a test, which must not use other fixtures."""
+    """Return the arguments of a test, whose only fixture can be `monkeypatch`."""
     given = dict(item.callspec.params) if hasattr(item, "callspec") else {}
     if "monkeypatch" in inspect.signature(item.obj).parameters:
         given["monkeypatch"] = monkeypatch

@@ -1,6 +1,6 @@
 """Training scripts with sharded states for processes of any engine.
 
-A line before them sets ``DEVICE`` to "cpu" or "cuda".
+A line before each script sets ``DEVICE`` to "cpu" or "cuda".
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ for dtype in ("float32", "float64"):
 LARGE = (
     SIZES[: SIZES.index("sizes =")]
     + """
-# More tensors than slots of shared memory, so tensors wait for slots, and results for their owner.
+# There are more tensors than shared-memory slots: tensors wait for slots, results for their owner.
 sizes = [(1_500_000,), (7,), (2_000_003,), (300, 301), (1_000_000,)]
 for options in ({}, {"dist.bucket_bytes": 1 << 20}):
     same(

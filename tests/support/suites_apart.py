@@ -19,7 +19,7 @@ class _Absent(pytest.Module):
 
 
 def make_absent(parent: Any, path: Path, package: str, target: str) -> pytest.Module:
-    """Return the marker that skips a file without an installed package and names the target."""
+    """Return a module that skips a file and names the missing package and its make target."""
     module: _Absent = _Absent.from_parent(parent, path=path)
     module.reason = f"{package} is not installed; make {target} installs it"
     return module

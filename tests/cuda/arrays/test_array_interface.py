@@ -162,7 +162,7 @@ def test_every_dtype_with_a_type_string_can_be_exchanged(dtype: str) -> None:
     ],
     ids=str,
 )
-def test_contiguous_arrays_are_read_for_every_valid_description(changed: dict[str, Any]) -> None:
+def test_every_valid_description_of_a_contiguous_array_is_accepted(changed: dict[str, Any]) -> None:
     out = double()[1](x=Placed(X, **changed))[0]
     np.testing.assert_array_equal(out.ravel(), 2 * X.ravel())
 

@@ -35,7 +35,7 @@ def compile_some(compiler: Compiler, n: int, n_at_once: int) -> dict[str, Any]:
 
 
 class Fake:
-    """A compiler that calls a function; it records threads and counts additional compilers."""
+    """A compiler that calls a function, records its threads, and counts additional compilers."""
 
     version = "fake 1"
 

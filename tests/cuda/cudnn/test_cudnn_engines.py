@@ -1,4 +1,4 @@
-"""The real cuDNN accepts the graphs of opwright for A100, H100 and B200, even without a GPU.
+"""The real cuDNN accepts the opwright graphs for A100, H100 and B200, even without a GPU.
 
 The tests need the wheels of cuDNN and cuBLAS (one gigabyte), which are not installed in CI: ``pip
 install "opwright-cuda[cudnn]"``.

@@ -279,7 +279,7 @@ def test_relu_propagates_the_gradient_if_its_input_is_nan() -> None:
     assert np.isfinite(made["x_grad"]).all()
 
 
-# Kernels for large arrays, which reuse rows that are broadcast to all rows
+# Kernels for large arrays reuse a row that is broadcast to all rows.
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])

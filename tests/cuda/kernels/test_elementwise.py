@@ -51,7 +51,7 @@ def test_long_arrays_with_and_without_a_tail_after_the_last_vector_match_numpy(
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("n", [8191, 8193, 16387, 16389 + 4 * 256])
-def test_arrays_of_many_vectors_are_read_in_pairs(
+def test_results_match_numpy_if_threads_read_pairs_of_vectors(
     n: int, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elementwise, "MANY_VECTORS", 1)
@@ -65,7 +65,7 @@ def test_arrays_of_many_vectors_are_read_in_pairs(
 
 
 @pytest.mark.parametrize(("n_inputs", "each"), [(0, 1), (1, 2), (2, 1)])
-def test_threads_read_two_vectors_of_one_large_input(n_inputs: int, each: int) -> None:
+def test_threads_read_two_vectors_only_of_a_single_large_input(n_inputs: int, each: int) -> None:
     assert elementwise._vectors_each(2**19, n_inputs) == each
     assert elementwise._vectors_each(2**19 - 1, n_inputs) == 1
 
@@ -102,7 +102,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
 @pytest.mark.parametrize(("x", "y"), SHAPES, ids=str)
-def test_inputs_broadcast_in_blocks_of_elements(x: Any, y: Any, dtype: str) -> None:
+def test_inputs_broadcast_along_any_axes_match_numpy(x: Any, y: Any, dtype: str) -> None:
     a, b = random(x, dtype), random(y, dtype)
     (out,), (mirrored,) = (call("subtract", {"x": p, "y": q}) for p, q in ((a, b), (b, a)))
     np.testing.assert_array_equal(out, a - b)

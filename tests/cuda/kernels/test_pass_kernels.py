@@ -35,7 +35,7 @@ def test_updates_of_many_parameters_compile(kind: str) -> None:
     assert_compiles(UPDATES, tables)
 
 
-def test_functors_of_a_chain_have_as_many_operands_as_in_the_pass() -> None:
+def test_each_functor_has_one_operand_per_input_listed_in_the_pass() -> None:
     given = {op_type: len(kind.inputs) for op_type, kind in KINDS.items()}
     assert {op_type: operands_of(op_type) for op_type in KINDS} == given
 

@@ -198,7 +198,7 @@ def test_an_index_outside_of_an_image_is_reported_by_small_windows(
 
 
 def axes(kernel: int, stride: int, size: int = 64) -> pooling.Pooling:
-    """Return the pooling of square images with 8 channels."""
+    """Return a description of pooling for square images with 8 channels."""
     axis = pooling.Axis(size, (size - kernel) // stride + 1, kernel, stride)
     n = 8 * axis.n_windows**2, 8 * size**2
     return pooling.Pooling(pooling.Axis(1, 1, 1), axis, axis, *n, 8)

@@ -1,10 +1,10 @@
 """Installs this repository's packages on a machine with a GPU, without a package registry.
 
 The packages are installed in the separate folder ``build/gpu/site``, which precedes the packages of
-the interpreter. A virtual environment would hide the CUDA libraries, which are searched next to the
-interpreter. Missing dependencies are installed from the wheels in ``wheelhouse`` (``make
-gpu-wheels``). This folder also contains wheels of this repository's packages, if they could be
-built; they make compilation unnecessary as long as the sources are unchanged.
+the interpreter. A virtual environment would hide the CUDA libraries, which are searched for next
+to the interpreter. Missing dependencies are installed from the wheels in ``wheelhouse`` (``make
+gpu-wheels``). If the packages of this repository could be built, this folder also contains
+their wheels, which make compilation unnecessary as long as the sources are unchanged.
 
 ``install.py COMMAND ...`` installs, then runs a Python program, e.g. ``install.py x.py --flag``.
 ``install.py --make-wheels`` builds wheels of the packages for the interpreter that runs it.
@@ -129,8 +129,8 @@ def install_wheels() -> None:
     needed = [f"{need.name}>={need.least}" for need in absent if not need.optional]
     if needed:
         raise SystemExit(
-            f"install: {', '.join(needed)} must be installed, got neither that nor wheels in "
-            f"{WHEELHOUSE.name}/; run `make gpu-wheels` on a machine with a registry and copy them"
+            f"install: {', '.join(needed)} must be installed or have wheels in {WHEELHOUSE.name}/, "
+            "got neither; run `make gpu-wheels` on a machine with a registry and copy the wheels"
         )
 
 
@@ -231,8 +231,8 @@ def environment(with_site: bool = True) -> dict[str, str]:
     before = [env["PYTHONPATH"]] if env.get("PYTHONPATH") else []
     env["PYTHONPATH"] = os.pathsep.join([*([str(SITE)] if with_site else []), *before])
     env["PYTHONDONTWRITEBYTECODE"] = env["PYTHONUNBUFFERED"] = "1"
-    # CMake is next to the interpreter; the programs of the driver and CUDA are in the other folders
-    # in containers.
+    # CMake is next to the interpreter; in containers, the programs of the driver and of CUDA are in
+    # the other two folders.
     beside = str(Path(sys.executable).parent)
     for folder in (beside, "/usr/local/nvidia/bin", "/usr/local/cuda/bin"):
         if Path(folder).is_dir():

@@ -1,6 +1,6 @@
 """Prints hardware, driver and versions of the test machine, first as text, then as a JSON line.
 
-The facts are collected independently; an unavailable fact is shown with the reason.
+Each item is collected independently; if an item is unavailable, the reason is shown instead.
 """
 
 from __future__ import annotations

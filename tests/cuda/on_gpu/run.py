@@ -221,7 +221,7 @@ class Runner:
 
 
 def has_gpu(env: dict[str, str]) -> bool:
-    """Return whether there is a driver, using the rule of the tests."""
+    """Return whether there is a driver, by the same rule as in the tests."""
     return shutil.which("nvidia-smi", path=env["PATH"]) is not None
 
 

@@ -248,7 +248,7 @@ def test_an_unwritable_cache_does_not_prevent_compilation() -> None:
 
 
 def time_call(call: Any, wait: Any, n_calls: int) -> float:
-    """Return the time per call in µs, the median over rounds with one synchronization each."""
+    """Return the time per call in µs: the median over rounds that end with one synchronization."""
     times = []
     for _ in range(9):
         wait()

@@ -1,4 +1,4 @@
-"""Changed messages of a process to the rendezvous server, by PMI and to the store."""
+"""Sends changed messages to the rendezvous servers: the PMI server and the store."""
 
 from __future__ import annotations
 

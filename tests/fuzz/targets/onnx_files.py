@@ -1,4 +1,4 @@
-"""ONNX models with changed fields or bytes and a file of tensors, loaded and rewritten."""
+"""Loads and rewrites ONNX models with changed fields or bytes, next to a file of tensors."""
 
 from __future__ import annotations
 
@@ -234,4 +234,4 @@ def run(case: dict[str, Any]) -> None:
             cause = cause.__cause__
     used_s = time.process_time() - began
     if used_s > MOST_S:
-        raise AssertionError(f"a model takes {used_s:.1f} s")
+        raise AssertionError(f"loading and rewriting a model took {used_s:.1f} s")

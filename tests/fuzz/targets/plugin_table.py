@@ -22,7 +22,7 @@ N_WARM_UP = 1
 HERE = Path(__file__).parent.parent
 SOURCES = HERE.parent / "core/targets/sources"
 
-# The real sizes of arrays; counts up to these are plausible.
+# Counts up to the real sizes of the arrays are plausible.
 _COUNTS = (0, 1, 2, 3, 64, 65537, 2**31, 2**40, 2**63 - 1, -1)
 _STRIDES = (0, 1, 8, 64, 71, 72, 96, 104, 128, 132, 65536, 65544, 2**40, -8)
 _FLAGS = (0, 1, 2, 4, 8, 16, 2**31 - 1, -1)

@@ -61,7 +61,7 @@ def _train(epochs: int, every_steps: int | None = None) -> nn.History:
 
 @cache
 def _states() -> tuple[tuple[str, dict[str, Any]], ...]:
-    """Return the generations of a training run, some within an epoch, each with its state."""
+    """Return the generations of a training run and their states, some saved within an epoch."""
     _train(_EPOCHS, every_steps=2)
     (_folder() / "run").rename(_folder() / "whole")
     found = []

@@ -1,4 +1,4 @@
-"""Programs with gradients and optimizers that are changed, or differentiated after changes."""
+"""Trains changed programs: training programs, or forward programs differentiated afterwards."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ struct Silent : std::exception {
   const char* what() const noexcept override { return nullptr; }
 };
 
-// Tests set these between calls, while the device is idle.
+// Tests set these variables between calls, while the device is idle.
 std::string faulty_function;  // NOLINT: a test sets it
 std::string fault;            // NOLINT
 
-// Fails or throws if this function is the faulty one; `forgets` tells it to omit its result.
+// Fails or throws if `function` is the faulty function; sets `forgets` to omit the result instead.
 Status Try(const std::string& function, bool* forgets = nullptr) {
   if (function != faulty_function) return Status::Ok();
   if (forgets != nullptr) *forgets = fault == "forgets";

@@ -1,7 +1,7 @@
 """Makes single allocations fail, in libraries or in Python.
 
-`build_native` and `build_python` compile the library for each case. A child process whose
-allocations must fail creates a `Starving` from it.
+`build_native` and `build_python` compile a library for either case. A child process whose
+allocations must fail creates a `Starving` from this library.
 """
 
 from __future__ import annotations

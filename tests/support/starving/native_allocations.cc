@@ -1,5 +1,5 @@
-// A library for LD_PRELOAD that makes one allocation fail, by its number among the allocations that
-// code in some libraries requests and that have a minimum size. Mapped memory counts too, because
+// A library for LD_PRELOAD that makes one allocation fail. Allocations are numbered if they have a
+// minimum size and are requested by code in selected libraries. Mapped memory counts too, because
 // it contains the code that oneDNN compiles.
 #include <errno.h>
 #include <stddef.h>

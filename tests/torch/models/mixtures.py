@@ -1,4 +1,4 @@
-"""Transformers models with mixtures of experts, reduced to a size for tests."""
+"""Mixture-of-experts models from transformers, scaled down for tests."""
 
 from __future__ import annotations
 

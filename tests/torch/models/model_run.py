@@ -59,7 +59,7 @@ def try_model(
 def find_excess(
     entry: Entry, optimizer: str | None, is_training: bool, first: Errors, most: float = MOST
 ) -> dict[str, tuple[float, float]]:
-    """Return the tensors with too large errors in the first draw, unless kinks explain these."""
+    """Return the tensors whose errors in the first draw are too large and not due to kinks."""
     excess = first.excess(most)
     if not (excess and is_training):
         return excess

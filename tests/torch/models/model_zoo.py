@@ -1,4 +1,4 @@
-"""Third-party models: the smallest of each family, reduced to a size for tests."""
+"""Third-party models: the smallest model of each family, scaled down for tests."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ class _Logits(nn.Module):
         self.is_pair = model.config.is_encoder_decoder
 
     def double(self) -> _Logits:
-        """Cast to float64, in which PyTorch's grouped products do not exist."""
+        """Cast to float64 without grouped products, which PyTorch does not support in float64."""
         if self.model.get_experts_implementation()[""] == "grouped_mm":
             self.model.set_experts_implementation("batched_mm")
         return super().double()

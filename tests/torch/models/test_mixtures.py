@@ -1,4 +1,4 @@
-"""Mixtures of experts run with each implementation of experts in transformers, also in bfloat16."""
+"""Mixtures of experts run with each experts implementation of transformers, also in bfloat16."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tokens() -> torch.Tensor:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_experts_are_grouped_products_of_weights_as_they_are_stored(
+def test_experts_become_grouped_products_that_read_stored_weights(
     name: str, dtype: torch.dtype
 ) -> None:
     model = make(name).to(dtype)
@@ -49,7 +49,7 @@ def test_experts_are_grouped_products_of_weights_as_they_are_stored(
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.parametrize("implementation", ["eager", "batched_mm"])
-def test_other_implementations_of_experts_are_trained_in_plans(implementation: str) -> None:
+def test_other_experts_implementations_are_trained_in_plans(implementation: str) -> None:
     torch._dynamo.reset()
     model = make("qwen2_moe", implementation)
     compiled = torch.compile(model, backend="opwright")

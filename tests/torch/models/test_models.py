@@ -23,7 +23,7 @@ layers; each single layer has at most twice the error of PyTorch."""
 
 
 def sample(share: int) -> list[str]:
-    """Return all models of torchvision and transformers, and one in `share` models of timm."""
+    """Return all torchvision and transformers models, and one in `share` of the timm models."""
     return [n for n in entries() if not n.startswith("timm") or is_one_in(share, n)]
 
 
@@ -49,7 +49,7 @@ def test_fine_tuning_is_as_near_to_float64_as_pytorch(name: str) -> None:
 
 
 @pytest.mark.skipif(not EVERY, reason="needs all models: OPWRIGHT_EVERY_CASE=1")
-def test_families_of_torchvision_run_in_one_plan(plain: dict[str, bool]) -> None:
+def test_torchvision_families_run_in_one_plan(plain: dict[str, bool]) -> None:
     ran = {name: plain[f"torchvision.{name}"] for name in TORCHVISION}
     others = sorted(name for name, is_plain in ran.items() if not is_plain)
     assert len(ran) - len(others) >= ceil(SHARE * len(ran)), others

@@ -38,7 +38,7 @@ class Course(NamedTuple):
 
 
 def run(model: nn.Module, course: Course, compile: Callable[[nn.Module], Any]) -> Results:
-    """Return outputs, gradients and the final state, by names.
+    """Return outputs, gradients and the final state by name.
 
     Parameters
     ----------
@@ -106,8 +106,9 @@ def jumps(draws: Sequence[Errors], most: float = MOST) -> bool:
     """Return whether kinks explain the excessive errors, given the errors of several draws.
 
     If rounding moves an element across the kink of a relu or a maximum, its gradient jumps, also in
-    PyTorch in float32. Kinks are the explanation if no error exceeds `most` times the largest
-    PyTorch error over all draws, with and without `nudge`, and in some draw over that draw alone.
+    PyTorch in float32. Kinks explain the errors if no error exceeds `most` times the largest
+    PyTorch error over all draws, with and without `nudge`, and if in at least one draw no error
+    exceeds `most` times the largest PyTorch error of that draw.
     """
     every = [found for d in draws for found in (d.theirs, *d.nudged)]
     return any(_is_explained(d, (d.theirs, *d.nudged), most) for d in draws) and all(
@@ -121,7 +122,7 @@ def _is_explained(draw: Errors, theirs: Sequence[dict[str, float]], most: float)
 
 
 def nudge(model: nn.Module) -> nn.Module:
-    """Change each weight by a few rounding errors, as a different algorithm changes each output."""
+    """Perturb each weight by a few rounding errors, as a different algorithm perturbs outputs."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(1 + NUDGE * torch.randn_like(parameter))

@@ -113,7 +113,7 @@ def test_torch_func_transforms_match_pytorch() -> None:
     torch.testing.assert_close(hessian["fc_0_b_param"]["fc_0_b_param"], expected)
 
 
-def test_an_ensemble_is_one_call() -> None:
+def test_an_ensemble_is_computed_in_one_call() -> None:
     modules, x = [scores_module().eval() for _ in range(2)], images()
     state = stack_module_state(modules)
     found = vmap(lambda p, b: functional_call(modules[0], (p, b), (x,)))(*state)

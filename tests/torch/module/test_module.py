@@ -44,7 +44,7 @@ def kinds(module: opwright_torch.Module) -> list[str]:
     return list(opwright_torch.report(module).plans)
 
 
-def test_results_are_trained_in_two_plans() -> None:
+def test_training_with_a_loss_computed_by_pytorch_uses_two_plans() -> None:
     module = scores_module()
     twin = Twin(module)
     x, y = images().requires_grad_(), images().requires_grad_()

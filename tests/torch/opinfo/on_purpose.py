@@ -113,7 +113,7 @@ def _masked_log_softmax(
 def _ctc_loss(
     x: torch.Tensor, label: torch.Tensor, x_lengths: Any, lengths: Any, **given: Any
 ) -> torch.Tensor:
-    """Remove exp(x) from the gradient, which PyTorch includes for a preceding log_softmax."""
+    """Remove the term exp(x), which PyTorch adds to the gradient for a preceding log_softmax."""
     reduction = given.pop("reduction", "mean")
     losses = torch.nn.functional.ctc_loss(x, label, x_lengths, lengths, reduction="none", **given)
     counts = torch.arange(len(x))[:, None] < torch.as_tensor(x_lengths).reshape(1, -1)

@@ -1,4 +1,4 @@
-"""``opwright.ops`` agrees with PyTorch's samples, except for docs/differences.md."""
+"""``opwright.ops`` agrees with PyTorch's samples, except as listed in docs/differences.md."""
 
 from __future__ import annotations
 

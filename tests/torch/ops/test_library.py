@@ -153,7 +153,7 @@ def test_transforms_are_compiled():
 
 
 @over_operators(callable_cases())
-def test_a_batch_equals_its_examples(case: Case) -> None:
+def test_vmap_of_a_batch_matches_calls_on_its_examples(case: Case) -> None:
     sample = make_sample(case, case.dtypes[-1])
     tensors = [t for t in sample.tensors() if t.ndim]
     if not tensors:

@@ -209,7 +209,7 @@ def test_changed_parameters_are_detected() -> None:
         assert_same(fast(x), model(x))
 
 
-def test_refresh_reads_changes_without_a_version() -> None:
+def test_refresh_reads_changes_that_do_not_increment_a_version() -> None:
     model = Tower().eval()
     fast = compiled(model)
     with torch.no_grad():

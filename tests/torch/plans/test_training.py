@@ -307,7 +307,7 @@ def test_a_parameter_used_only_for_new_ones_has_no_gradient() -> None:
 
 
 class Changing(nn.Module):
-    """Changes its weight, or a value computed from the weight, outside autograd, and reads it."""
+    """Changes its weight, or a value computed from it, outside autograd; then uses the result."""
 
     def __init__(self, how: str) -> None:
         super().__init__()

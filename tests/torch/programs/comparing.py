@@ -24,7 +24,7 @@ def distance(model: torch.nn.Module, program: ow.LoadedProgram, *inputs: torch.T
 
 
 def error(got: Any, wanted: torch.Tensor) -> float:
-    """Return how far a result is from another, relative to the norm of the other."""
+    """Return the distance between `got` and `wanted`, relative to the norm of `wanted`."""
     expected = wanted.double().numpy()
     difference = np.linalg.norm((np.asarray(got, np.float64) - expected).ravel())
     return float(difference / max(np.linalg.norm(expected.ravel()), 1e-12))

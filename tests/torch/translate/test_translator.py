@@ -1,4 +1,4 @@
-"""The translator, independent of rows."""
+"""Tests the translator independently of its rows."""
 
 from __future__ import annotations
 

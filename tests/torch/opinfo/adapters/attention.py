@@ -93,7 +93,7 @@ def heads(
 def _projected(
     inputs: tuple[Any, ...], in_weight: Any, in_bias: Any, given: dict[str, Any]
 ) -> list[Any]:
-    """Project queries, keys and values by rows of one weight, or by separate weights."""
+    """Project queries, keys and values with rows of one weight, or with separate weights."""
     if given.get("use_separate_proj_weight"):
         weights = [given[f"{name}_proj_weight"] for name in "qkv"]
     else:
@@ -103,7 +103,7 @@ def _projected(
 
 
 def _whole_mask(given: dict[str, Any], q: Any, added: int) -> Any:
-    """Combine the mask [queries, keys] with the mask of keys; added keys are visible."""
+    """Combine the attention mask [queries, keys] with the key mask; added keys are visible."""
     mask, padding = given.get("attn_mask"), given.get("key_padding_mask")
     dtype = dtype_of(q)
 

@@ -32,7 +32,7 @@ def product(x: Any, y: Any) -> Any:
 
 
 def scaled_sum(x: Any, addend: Any, alpha: Any, beta: Any) -> Any:
-    """Return beta times x and alpha times an addend; x is not read if beta is 0."""
+    """Return beta times x plus alpha times an addend; x is not read if beta is 0."""
     addend = times(addend, alpha)
     return addend if beta == 0 else ops.add(times(x, beta), addend)
 

@@ -40,7 +40,7 @@ def same(x: Any) -> Any:
 def over(
     op: str, before: Callable[[Any], Any], keeps: Callable[[Any], str | None] = lambda x: None
 ) -> Adapter:
-    """Return a reduction over the axes of `dim`."""
+    """Return an adapter that reduces over the axes given by `dim`."""
 
     def apply(
         x: Any,
@@ -89,7 +89,7 @@ def norm(
 
 
 def along(op: str, before: Callable[[Any], Any] = same) -> Adapter:
-    """Return a function along an axis, such as softmax."""
+    """Return an adapter for a function along an axis, such as softmax."""
 
     def apply(x: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
         x = cast(x, name_of(dtype))

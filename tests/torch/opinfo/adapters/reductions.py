@@ -27,7 +27,7 @@ from .arguments import (
 
 
 def reduced(op: str, before: Callable[[Any], Any]) -> Adapter:
-    """Return a reduction over the axes of `dim`."""
+    """Return an adapter that reduces over the axes given by `dim`."""
 
     def apply(
         x: Any,
