@@ -18,8 +18,8 @@ from mypyc.build import mypycify
 
 GROUP = "opwright_lowering"  # the module of the library is opwright_lowering__mypyc
 
-# Docstrings in C tables, after the name: of a class, of a function or method, of a property. mypyc
-# writes only signatures there.
+# Patterns for the docstring after a name in a C table: of a class, of a function or method, and of
+# a property. mypyc writes only signatures there.
 CLASS = re.compile(r'(\.tp_doc = PyDoc_STR\()("(\w+)\(.*")')
 METHOD = re.compile(r'(\(PyCFunction\)CPyPy_(\w+),\s+METH[A-Z_ |]+, PyDoc_STR\()(".*"|NULL)(?=\))')
 PROPERTY = re.compile(r"(\(getter\)(\w+)_get_(\w+),\s+(?:NULL|\(setter\)\w+),\s+)NULL(?=, NULL\})")
@@ -62,7 +62,7 @@ def find_docstrings(module: Path) -> Iterator[tuple[str, str]]:
 
 
 def add_docstrings(source: str, docstrings: dict[str, str]) -> str:
-    """Return a C source with the docstrings in its tables."""
+    """Insert the docstrings into the tables of a C source; return the result."""
     quoted = {name: json.dumps(text, ensure_ascii=False) for name, text in docstrings.items()}
     source = CLASS.sub(lambda m: f"{m[1]}{m[2]} {quoted.get(m[3], '')}", source)
     source = METHOD.sub(lambda m: f"{m[1]}{_join(m[3], quoted.get(m[2]))}", source)

@@ -212,7 +212,7 @@ def _check_regular(path: StrPath, mode: int) -> None:
 
 
 def read_small(path: StrPath, handle: int, max_bytes: int, size_bytes: int | None = None) -> bytes:
-    """Return the beginning of an open file, by default all of it, up to `max_bytes`."""
+    """Return the first bytes of an open file, by default all; FormatError beyond `max_bytes`."""
     size_bytes = os.fstat(handle).st_size if size_bytes is None else size_bytes
     if size_bytes > max_bytes:
         raise FormatError(f"{path}: must have at most {max_bytes} bytes, got {size_bytes}")

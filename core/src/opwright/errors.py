@@ -120,4 +120,4 @@ class FormatError(OpwrightError, ValueError):
 
 
 class CommandError(OpwrightError, ValueError):
-    """An argument of the command line names an unknown object, or does not fit."""
+    """A command-line argument is invalid or names an unknown object."""

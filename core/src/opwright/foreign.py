@@ -51,7 +51,7 @@ def text_of_error(error: BaseException) -> str:
 
 
 def raise_if_of_signal(error: BaseException) -> None:
-    """Raise the exception of a signal handler that is `error` or caused it, if there is one."""
+    """Re-raise an exception of a signal handler if `error` is one, or was caused by one."""
     from traceback import walk_stack  # 2 ms, only for errors
 
     codes = _handler_codes()

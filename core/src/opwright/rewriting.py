@@ -18,9 +18,9 @@ pattern, creates its replacement, and passes it to an `Edit`:
 ...             edit.fuse([add, relu], [made])
 ...     edit.apply()
 
-`Edit.fuse`, `Edit.exchange` and `Edit.bypass` refuse edits that could change results: of values
-that other operators read or fetches return, of memory that is overwritten in between, or of pinned
-kernels. A pass must not change inputs, outputs or attributes of an operator already in the graph.
+`Edit.fuse`, `Edit.exchange` and `Edit.bypass` refuse edits that could change results because other
+operators or fetches need a lost value, memory is overwritten in between, or a kernel is pinned. A
+pass must not change inputs, outputs or attributes of an operator already in the graph.
 """
 
 from __future__ import annotations

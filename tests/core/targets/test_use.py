@@ -123,7 +123,7 @@ def test_doctor_opens_the_library(acme, plain_library):
     library.write_bytes(b"no library")
     done = acme.doctor()
     assert done.returncode == 1
-    assert "'acme' of opwright-acme 1.0 names what cannot be used" in done.stdout
+    assert "'acme' of opwright-acme 1.0 names unusable objects" in done.stdout
     assert "a library must be a shared object (ELF), got a file of another kind" in done.stdout
 
 

@@ -100,8 +100,8 @@ def list_commands() -> dict[str, Command]:
 def get_command(name: str) -> Command:
     """Return one command, without loading other commands.
 
-    Raises CommandError for an unknown name, with a similar name or the package to install, and if
-    the package of the command is broken, or two packages add a command of this name.
+    Raises CommandError if the name is unknown, with a similar name or the package to install, if
+    the package of the command is broken, or if two packages add a command of this name.
     """
     if name in OWN:
         return OWN[name]
@@ -177,7 +177,7 @@ def check_device(command: str, device: str, known: Iterable[str], context: Conte
     advice = advise_plugin(device, context.report)
     way_out = f"; to get it: {advice}" if advice else hint(device, names, "devices")
     raise CommandError(
-        f"{command}: no kernel and no plugin is for the device, got {device!r}{way_out}"
+        f"{command}: a device must have a kernel or a plugin, got {device!r}{way_out}"
     )
 
 

@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retry",
         metavar="PLUGIN",
-        help="let the next process import again the modules of a plugin that are skipped because "
-        "processes ended while they imported them",
+        help="let the next process retry the imports of a plugin that are skipped because they "
+        "ended earlier processes",
     )
     parser.add_argument(
         "--timeout",
@@ -151,7 +151,7 @@ def format_report(
         whom = "every process" if always else "processes that use it"
         lines += _format_failure(failure, f"crashes or blocks {whom}")
     for package, texts in diagnosis.problems.items():
-        lines += ["", f"plugin {package.plugin!r} of {package.label} names what cannot be used"]
+        lines += ["", f"plugin {package.plugin!r} of {package.label} names unusable objects"]
         lines += [f"  {line}" for text in texts for line in text.splitlines()]
         lines += [f"  to fix it: {advice}" for advice in dict.fromkeys(texts.values())]
     for package, reasons in diagnosis.refusals.items():

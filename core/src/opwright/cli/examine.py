@@ -59,7 +59,7 @@ class Diagnosis(NamedTuple):
 
     records: list[PluginRecord]  # plugins whose hooks returned
     failures: tuple[PluginFailure, ...]  # quarantined plugins
-    # Plugins that crash or block a process: every process (True), or only if an object is used.
+    # Plugins that crash or block every process (True), or only those that use an object (False).
     crashes: dict[PluginFailure, bool]
     problems: dict[Package, dict[str, str]]  # unusable objects, and the command that may help
     refusals: dict[Package, dict[str, list[str]]]  # why the kernels of some libraries would refuse
@@ -202,7 +202,7 @@ def _check(
 
 
 def _describe(reason: str, subjects: list[str]) -> str:
-    """Return one line for a reason that often applies to all kernels of an unusable library."""
+    """Return one line with a reason, which often applies to all kernels of an unusable library."""
     first, *others = dict.fromkeys(subjects)
     return f"{first}{f' and {len(others)} more' if others else ''}: {reason}"
 
@@ -210,7 +210,7 @@ def _describe(reason: str, subjects: list[str]) -> str:
 def _refusals(
     record: PluginRecord, reasons: dict[str, list[str]], options: Mapping[str, Any]
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield the functions that return why kernels would refuse, in the form of `_named_things`.
+    """Yield names, and functions that find why kernels would refuse, as `_named_things` does.
 
     Calling such a function adds its reason to `reasons`, with the libraries of its kernels.
     """

@@ -65,7 +65,7 @@ def make_feeds(
 ) -> Arrays:
     """Return random feeds, the same in every call.
 
-    Floating-point numbers are normal; integers are 0 or 1, which most indices allow.
+    Floating-point numbers are normal; integers are 0 or 1, which are valid for most indices.
 
     Parameters
     ----------

@@ -188,7 +188,7 @@ def explain(
         if reason is not None:
             rejected.append(Candidate(entry, 0, "rejected", reason))
             continue
-        # Without a dtype, each dtype has its own first kernel, since dtypes do not compete.
+        # Without a given dtype, each dtype has a first kernel, since dtypes do not compete.
         rivals = [
             other for other in accepted if name or fits_dtype((other.entry.dtype,), entry.dtype)
         ]

@@ -17,7 +17,7 @@ guarded_context: ContextVar[Any] = ContextVar("opwright_context", default=None)
 
 @contextmanager
 def setting(variable: ContextVar[Any], value: T) -> Iterator[T]:
-    """Set a context variable within a block, which receives the value."""
+    """Set a context variable within a ``with`` block, and yield the value."""
     token = variable.set(value)
     try:
         yield value

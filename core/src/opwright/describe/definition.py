@@ -125,7 +125,7 @@ class OpDefinition:
             for i, slot in enumerate(proto.inputs)
             if slot.same_as is not None or slot.dtypes
         )
-        # Kernels compute with these attributes in the dtype that selects them.
+        # Kernels compute with these attributes in the dtype that selects the kernel.
         self.numbers = tuple(
             attr.name
             for attr in proto.attrs

@@ -60,7 +60,7 @@ def check_random(proto: OpProto) -> None:
         )
 
 
-# For each field of Branch and Loop that names a slot, its side and whether it takes a list.
+# The fields of Branch and Loop that name a slot, the side of the slot, and whether it takes a list.
 _CONTROL_SLOTS: Final = (
     ("condition", "input", False),
     ("captured", "input", True),

@@ -39,8 +39,8 @@ class PythonDevice(Protocol):
     def view(self, handle: int, shape: tuple[int, ...], dtype: str, /) -> object:
         """Return the array that is passed to Python kernels on this device.
 
-        Not called for handle 0, since a tensor without elements, or read only for its shape, is
-        passed to kernels as a NumPy dummy.
+        Not called for handle 0, since kernels get a NumPy dummy for a tensor that has no elements
+        or is read only for its shape.
         """
 
 
@@ -95,7 +95,7 @@ class ArrayPlace(NamedTuple):
 
 
 class DeviceArrays(Protocol):
-    """Creates arrays for Python kernels on a device in a compiled library, named by ``arrays=``.
+    """An object, named by ``arrays=``, that creates arrays for Python kernels of a compiled device.
 
     All methods are called with the GIL held. Pointers are ints, `number` is the device number.
 
@@ -116,7 +116,7 @@ class DeviceArrays(Protocol):
         """Return an array of the device over compact, row-major memory that opwright owns.
 
         It is created once if the address stays the same from run to run. Not called for a tensor
-        without elements, or read only for its shape: kernels then get a NumPy dummy.
+        that has no elements or is read only for its shape; kernels then get a NumPy dummy.
         """
 
     def stream(self, pointer: int, number: int, /) -> AbstractContextManager[object]:

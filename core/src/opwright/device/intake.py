@@ -9,7 +9,7 @@ operators, and arrays for `ScopeVariable.set` and `Tensor.from_numpy` it uses th
 - A NumPy scalar keeps its dtype. Python numbers and lists get the dtype of the arrays with which
   they are combined, if it can represent them.
 - An array of another library on the host is borrowed with the DLPack C exchange API, the buffer
-  protocol or ``__dlpack__``: `lend`, `read_host`. So are opwright tensors and variables.
+  protocol or ``__dlpack__``: `lend`, `read_host`. opwright tensors and variables are borrowed, too.
 - An array on a device must have DLPack, or the attribute that the device names: `find_place`. On
   the device where it is needed, it becomes a tensor without a copy: `read_tensor`.
 """
@@ -204,7 +204,7 @@ def read_to_copy(value: Any, device: _runtime.Device, who: str) -> Array:
     place = find_place(value, context, who)
     if place is not None:
         raise FeedError(
-            f"{who}: an array must be on the host or on {device.name}, where it is copied to, got "
+            f"{who}: an array must be on the host or on {device.name}, its destination, got "
             f"{type(value).__name__} on {describe_place(*place, context)}; copy it to the host, or "
             "give its device"
         )

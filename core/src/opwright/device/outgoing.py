@@ -55,12 +55,12 @@ def _namespace(like: Any) -> Any:
 
 
 def give_to_jax(result: Array, like: Any) -> Any:
-    """Return an ndarray that nothing else changes as a JAX array if `like` is a JAX array.
+    """Convert an ndarray, which no other code changes, to a JAX array if `like` is a JAX array.
 
     ``jax.numpy.from_dlpack`` takes 60 µs, the undocumented function that it calls takes 4. Returns
-    None for an array of another library, and if ``from_dlpack`` might return a different result,
-    because the dtype differs from that of `like` (JAX may narrow it), `like` is sharded over
-    devices, or JAX lacks that function.
+    None if `like` is an array of another library, or if ``from_dlpack`` might return a different
+    result, because the dtype differs from the dtype of `like` (JAX may narrow it), `like` is
+    sharded over devices, or JAX lacks the undocumented function.
     """
     put = _find_put(type(like))  # type: ignore[arg-type]  # mypy takes no class for hashable
     if put is None:

@@ -324,7 +324,7 @@ def opwright_passes(registry: PassRegistrar) -> None:
 
 @hookspec
 def opwright_options(registry: OptionRegistrar) -> None:
-    """Declare options that users choose for a plan and the kernels read in ``prepare``."""
+    """Declare options that users choose for a plan and that kernels read in ``prepare``."""
 
 
 @hookspec

@@ -211,7 +211,7 @@ def check_own(record: PluginRecord) -> None:
     foreign = sorted(tops - _list_tops(record.source.location)) if tops else []
     if foreign:
         raise RegistrationError(
-            f"index: modules must be of {record.source.distribution}, got {foreign[0]!r}"
+            f"index: modules must belong to {record.source.distribution}, got {foreign[0]!r}"
         )
 
 

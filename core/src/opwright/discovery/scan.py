@@ -45,7 +45,7 @@ _MOST_BYTES: Final = 1 << 24
 
 
 class Source(NamedTuple):
-    """One entry point; in the plugin group, an installed plugin, which is not imported.
+    """One entry point. In the plugin group, it represents an installed plugin, not imported.
 
     Names, version and target are strings as returned by `show`.
     """
@@ -211,7 +211,7 @@ def _mtime(path: str) -> int:
 
 
 def _read_file(path: str) -> tuple[bytes, int] | None:
-    """Return the content and modification time of a file in ns, or None; never blocks."""
+    """Return the content of a file and its modification time in ns, or None; never blocks."""
     try:  # a file object takes three times as long, and there are hundreds of files
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):  # most distributions have no entry points

@@ -44,7 +44,7 @@ class Target:
         that two runs may differ.
     n_threads : int
         Threads that kernels are prepared for; by default (0), the fixed number if `deterministic`,
-        otherwise the number of the process. A short plan uses one.
+        otherwise the number of the process. A short plan uses one thread.
     lock : Lock or None
         The only kernels that may be chosen; `passes` are then its passes.
     chosen_kernels : dict of KernelEntry to bool
@@ -104,7 +104,7 @@ class Target:
 
     @property
     def host(self) -> str | None:
-        """The host as a device type of the plan, or None (the plan's device) if it runs there."""
+        """The device type of the host, or None (the plan's own device) if the plan runs there."""
         return None if self.device.is_host else HOST_DEVICE
 
 
@@ -119,7 +119,7 @@ class Given(NamedTuple):
     copied: bool = True
     # Known elements of given values, from which shape operands are computed.
     numbers: Mapping[str, Array] = MappingProxyType({})
-    # Feeds of the second plan if the graph is cut into two, each with the variable of its shape.
+    # Feeds of the second plan of a cut graph, each with the variable that has its shape.
     late: Mapping[str, str] = MappingProxyType({})
     written: frozenset[str] = frozenset()  # feeds that the plan writes in place
     shape_only: frozenset[str] = frozenset()  # feeds that have no elements

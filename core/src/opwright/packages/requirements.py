@@ -52,10 +52,10 @@ def list_extras(distribution: str) -> list[tuple[str, str]]:
 
 
 def ask(function: Callable[[str], _T], name: str) -> _T | None:
-    """Call an importlib function about a distribution or module.
+    """Call an importlib function with the name of a distribution or module.
 
-    Returns None if it is missing or its files cannot be read, because the result is only used to
-    explain another failure.
+    Returns None if the distribution or module is missing or its files cannot be read, because the
+    result is only used to explain another failure.
     """
     try:
         return function(name)

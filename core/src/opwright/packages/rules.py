@@ -276,7 +276,7 @@ def make_option(
     if type(default) not in (bool, int, float, str):
         raise RegistrationError(
             f"{full}: default of an option must be a bool, int, float or str, got {default!r}; "
-            "give a default of the type of all values"
+            "give a default of the type that all values have"
         )
     if not isinstance(comment, str) or not comment.strip():
         raise RegistrationError(

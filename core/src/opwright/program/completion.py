@@ -136,7 +136,7 @@ def _count(
 
 
 class BodyInput(str):
-    """The name of a composite's input, which differs from an output with an equal name."""
+    """The name of a composite's input, distinguished by type from an output of the same name."""
 
     __slots__ = ()
 
@@ -146,9 +146,9 @@ class BodyEmitter:
 
     A body reads the inputs of the composite and its own variables, and writes the outputs of the
     composite and fresh variables. Its random operators use the seed and step of the composite. The
-    first has the stream of the composite, and each further one a stream derived from it. The
-    streams are the same whenever the body is emitted, so a gradient that recomputes the body draws
-    the numbers of the forward pass.
+    first random operator has the stream of the composite, and each further random operator a stream
+    derived from it. The streams are the same whenever the body is emitted, so a gradient that
+    recomputes the body draws the numbers of the forward pass.
 
     Parameters
     ----------

@@ -294,7 +294,7 @@ class Program:
         return format_program(self)
 
     def _repr_html_(self) -> str | None:
-        """Return a drawing made by a plugin, or None, for which a notebook shows the repr."""
+        """Return a drawing made by a plugin, or None to make a notebook show the repr."""
         frame = current_context().annexes.find("kit", "frame")
         return None if frame is None else frame.load()(self)
 

@@ -23,7 +23,7 @@ def program_to_bytes(
 ) -> bytes:
     """Serialize a program as the bytes of a file; equal programs give identical bytes.
 
-    `feeds` and `fetches` belong to a saved program. FormatError if a name or number is invalid.
+    `feeds` and `fetches` are stored with the program. FormatError if a name or number is invalid.
     """
     types = {op.type for block in program.blocks for op in block.ops}
     packages = sorted(set(map(current_context().ops.package_of, types)))

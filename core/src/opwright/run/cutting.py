@@ -89,7 +89,7 @@ def cut(
         Its global block is run, in its current state.
     feed, fetch : sequence of Variable or str
         The feeds and fetches of the forward pass, as for `Network.compile`. ``backward`` may read
-        the arrays of feeds and results and the parameters again, so do not change them before.
+        the arrays of feeds and results and the parameters again, so do not change them before that.
     late_feed : sequence of Variable or str, or mapping
         The feeds of ``backward``, at least one. A mapping gives for each late feed the forward
         variable that has its shape, as for a gradient; otherwise its shape must be known.

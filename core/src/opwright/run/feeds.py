@@ -18,8 +18,9 @@ from opwright.records import NamedTuple
 
 
 class FeedSpec(NamedTuple):
-    """The variable of a feed. ``shape`` None means any rank, -1 any size; ``dtype`` None any dtype.
+    """The variable of a feed.
 
+    A ``shape`` of None allows any rank, a dim of -1 any size, and a ``dtype`` of None any dtype.
     Messages begin with ``who``, the function that received the feed, except for networks.
     """
 

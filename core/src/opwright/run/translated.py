@@ -75,8 +75,8 @@ def load_translated(
 class _Keeper:
     """Saves a translated program and its plans, after the results of calls are returned.
 
-    Threads do this, one at a time. The process waits for them before it exits, but results
-    do not. Other processes do not find files that changed meanwhile.
+    Saves run in threads, one at a time. The process waits for them before it exits, but calls
+    return without waiting. Other processes do not find files that changed meanwhile.
     """
 
     def __init__(self, folder: str, loaded: LoadedProgram) -> None:
@@ -115,7 +115,7 @@ class _Keeper:
     def start(self) -> None:
         """Write in a thread of this Context; if no thread can be started, nothing is saved.
 
-        If another thread is in here (after a fork, perhaps forever), the next result starts one.
+        If another call is in here (after a fork, perhaps forever), a later result tries again.
         """
         if not self._starting.acquire(blocking=False):
             return

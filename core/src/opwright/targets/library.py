@@ -43,7 +43,7 @@ class NativeDevice(NamedTuple):
         helper = self.helpers.get(name)
         if helper is None:
             raise PluginError(
-                f"{name}: no kernel of this name is for the device in {self.library.path}"
+                f"{name}: no kernel of this name for the device is in {self.library.path}"
                 f"{hint(name, self.helpers, 'kernels there')}"
             )
         return helper
@@ -64,7 +64,7 @@ class NativeLibrary:
         self._library = library
         self.label = label
         self._ops = {row[0]: (index, *row[1:]) for index, row in enumerate(library.ops)}
-        # The entries looked up so far. A process uses only a few of the hundreds in a library.
+        # The kernels looked up so far: a process uses only a few of the hundreds in a library.
         self._kernels: dict[tuple[str, str, str], list[NativeKernel]] = {}
 
     def load_definition(self, type: str, hidden: bool = False) -> OpDefinition:

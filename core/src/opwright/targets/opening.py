@@ -1,6 +1,6 @@
 """Imports the modules and opens the compiled libraries that registrations name, at first use.
 
-A note exists meanwhile, in case this kills the process.
+A note records each import while it runs, in case the import kills the process.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class LibraryTable:
 def open_linked(open_now: Callable[[], _T], list_distributions: Callable[[], Iterable[str]]) -> _T:
     """Open a library, after the linked libraries that the system loader does not find.
 
-    These libraries are in a requirement of a given distribution, which may be outside the search
-    path, as in an environment that can access the packages of another environment.
+    These libraries belong to distributions that a given distribution requires. They may be outside
+    the search path, as in an environment that can access the packages of another environment.
     """
     opened: set[str] = set()
     while True:

@@ -49,7 +49,7 @@ def _sort_parameters(
         elif parameter.kind is parameter.VAR_KEYWORD:
             names["kwargs"].append(name)
         elif name in slots:
-            # Attributes are keywords, so parameters after one cannot be positional.
+            # Attributes are keywords, so parameters after an attribute cannot be positional.
             by_position = parameter.kind is not parameter.KEYWORD_ONLY and not names["attributes"]
             names["positions" if by_position else "keywords"].append(name)
         elif name in attrs and parameter.kind is not parameter.POSITIONAL_ONLY:

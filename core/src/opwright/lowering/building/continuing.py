@@ -43,7 +43,7 @@ def cut(
 ) -> None:
     """End the graph after ``dynamic``; the rest is lowered when its shapes are known.
 
-    If ``operands`` are given, their elements are stored in these shapes.
+    If ``operands`` are given, the shapes of the outputs of ``dynamic`` contain their elements.
     """
     request = builder.request
     if request.fetches.role is None:

@@ -128,7 +128,7 @@ class Folding:
             if op.type in _DIVISIONS and not np.all(self._known[_original(op.inputs[1][0])]):
                 raise ShapeError(
                     f"{op.type}: a size must not be divided by 0, got 0 for "
-                    f"{op.inputs[1][0].name!r}; divide by its maximum with 1"
+                    f"{op.inputs[1][0].name!r}; divide by the maximum of it and 1"
                 )
 
 

@@ -28,7 +28,7 @@ def written_by(op: Operator) -> Iterable[Sequence[str]]:
 
 
 def is_constant(op: LoweredOp) -> bool:
-    """Whether an operator reads only constants, but at least one, and writes plan memory."""
+    """Whether an operator reads one or more values, only constants, and writes plan memory."""
     if not op.definition.any_shape_only and op.inputs:  # nearly always the end of it
         first = op.inputs[0]
         if first and not first[0].is_constant:

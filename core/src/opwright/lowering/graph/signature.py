@@ -37,7 +37,7 @@ class Choice(NamedTuple):
 
     entry: KernelEntry
     prepared: Prepared
-    # Pairs of output and input slot that may share memory: one value each, equal in size and dtype.
+    # Pairs (output, input slot) that may share memory: each has one value, of equal size and dtype.
     reuse: tuple[tuple[int, int], ...]
     refusals: Refusals  # better kernels, with the reason why each is unusable
     unread: tuple[int, ...]  # flat outputs that it may leave unwritten

@@ -102,7 +102,7 @@ class Buffer:
 
 
 class Value:
-    """One version of one variable: written once, by ``op``, or given by the caller (None).
+    """One version of one variable, which ``op`` writes once, or the caller gives (``op`` is None).
 
     A view has the data of another value, its ``source``, with a different shape; no operator writes
     it. ``is_constant``: see `opwright.lowering.graph.constants`.

@@ -44,9 +44,9 @@ def estimate_ns(op: LoweredOp, device: str) -> int:
 def first_target(request: LowerRequest) -> Target:
     """Return the target for which kernels are first chosen: one thread if a plan seems short.
 
-    It seems short if the last plan of its callable was short. A first plan is judged by its bytes,
-    as if each operator read all given values, and one operator the scope. The estimates of the
-    kernels decide later, so a wrong guess costs only time.
+    It seems short if the last plan of its callable was short. A callable's first plan is judged by
+    its bytes, as if each operator read all given values and one operator also the scope. The
+    estimates of the kernels decide later, so a wrong guess costs only time.
     """
     target, n_ops = request.target, len(request.ops)
     if target.n_threads == 1 or not target.device.is_host:
@@ -62,7 +62,7 @@ def first_target(request: LowerRequest) -> Target:
 def is_short(ops: Iterable[LoweredOp], n_threads: int = 2) -> bool:
     """Whether the work of the operators on the host is too short for several threads.
 
-    Kernels estimate for `n_threads`; the sum is judged as if two threads ran the plan.
+    Kernel estimates apply to `n_threads`; their sum is judged as if two threads ran the plan.
     """
     total = 0
     for op in ops:

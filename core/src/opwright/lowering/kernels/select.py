@@ -219,7 +219,7 @@ def _choose_for(
     """Return the choice, shared by equal operators, for these threads and arguments.
 
     It is the first kernel that does not refuse; if `candidates` are given, only these are tried.
-    Raises OutOfMemoryError if a kernel runs out of memory, since the next would need memory, too.
+    Raises OutOfMemoryError if a kernel runs out of memory, since other kernels need memory, too.
     """
     signature = signature_of(op)
     key = (device, target.n_threads, arguments)

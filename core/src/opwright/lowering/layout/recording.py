@@ -181,7 +181,7 @@ class Recorder:
         return self.kernels.setdefault(key, len(self.kernels))
 
     def _flags(self, op: LoweredOp) -> list[int]:
-        """Return how the plan uses the arguments, as the kernel was told."""
+        """Return how the plan uses the arguments, in the form that was passed to the kernel."""
         signature = signature_of(op)
         chosen = [key for key, c in signature.choices.items() if c.prepared is op.prepared]
         known = [key[2] for key in chosen if not isinstance(key, str)]

@@ -15,7 +15,7 @@ from opwright.packages import ANY
 
 
 class Edit:
-    """Changes that a pass collects; `fuse`, `exchange` and `bypass` return whether it is allowed.
+    """Collects changes of a pass; `fuse`, `exchange` and `bypass` return whether each is allowed.
 
     These methods see the graph as it was before the first change, and refuse changes that may
     conflict with earlier ones. `apply` makes all changes; a new edit sees the result.
@@ -61,8 +61,8 @@ class Edit:
         bool
             False, and nothing changes, if another operator or the caller of the plan needs a value
             that would be lost, if a value would be read too early or too late, if an earlier
-            change of this edit has removed one of ``ops``, or if a kernel is pinned for one of
-            them, and the new ones (or the one of its type among them) have other kernels.
+            change of this edit has removed one of ``ops``, or if one of them has a pinned library
+            and the new operators (those of its type, if any) have kernels of other libraries.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class Edit:
             return False
         lost: set[Value] = set()
         for op in ops:
-            # has_effect, inlined: there are many operators
+            # `has_effect` is inlined, since there are many operators
             if (op.definition.effect or not any(op.outputs)) and op is not at:
                 return False
             for values in op.outputs:
@@ -315,7 +315,7 @@ class Edit:
     def _keeps_pins(self, ops: Sequence[LoweredOp], new: Sequence[LoweredOp]) -> bool:
         """Whether the new operators have kernels of the libraries pinned for the old operators.
 
-        If new operators have the type of an old operator, its pin applies only to these.
+        If new operators have the type of an old operator, only these must match its pin.
         """
         pins = self._graph.target.context.pins
         if not pins:

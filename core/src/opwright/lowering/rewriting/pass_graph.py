@@ -27,11 +27,11 @@ class PassGraph(Graph):
         return find_kernel(op, self)
 
     def has_preferring_kernel(self, op: LoweredOp, attr: str) -> bool:
-        """Choose the kernel of `has_kernel` if it prefers the value of an attribute of ``op``.
+        """Choose the kernel of `has_kernel` if it prefers the value of `attr` in ``op``.
 
-        Return whether it does; all its other preferences must also be met.
-        Kernels after the last one with this preference (`opwright.kernel.KernelEntry.prefers`) are
-        not prepared.
+        Return whether a kernel was chosen; all its other preferences must also be met. Kernels
+        after the last one with this preference (`opwright.kernel.KernelEntry.prefers`) are not
+        prepared.
         """
         return find_preferring_kernel(op, attr, self)
 

@@ -24,9 +24,9 @@ def run_passes(graph: Graph, phases: tuple[str, ...]) -> None:
     A pass that names operators runs only if the graph contains one of these.
 
     The graph is verified at the end if edits changed it, after a pass that changed the list of
-    operators itself, and with OPWRIGHT_STRICT=1 after every pass: a lost value is then an error
-    here, not a wrong result later. Raises PluginError if the target names an unknown pass, or a
-    pass fails or leaves such a graph, and ProgramError if a pass refuses the program.
+    operators itself, and with OPWRIGHT_STRICT=1 after every pass: a lost value then raises an error
+    instead of causing a wrong result later. Raises PluginError if the target names an unknown pass,
+    or a pass fails or leaves such a graph, and ProgramError if a pass refuses the program.
     """
     if graph.keep_all:
         return
@@ -119,7 +119,7 @@ def remove_dead_ops(graph: Graph) -> None:
     kept: list[LoweredOp] = []
     dead: list[LoweredOp] = []
     for op in reversed(graph.ops):
-        # fast path, as the first output is nearly always needed
+        # fast path: the first output is nearly always needed
         if not (op.outputs and not needed.isdisjoint(op.outputs[0])) and not _is_needed(op, needed):
             dead.append(op)
             continue

@@ -57,8 +57,8 @@ def make_if_served(
     Raises
     ------
     OpwrightError
-        If anything other than the dtypes is refused. Refused shapes show that a pass replaces
-        operators that it has misread: if shapes happen to fit, it would return other results.
+        If anything other than the dtypes is refused. Refused shapes show that a pass has misread
+        the operators that it replaces; if the shapes happened to fit, results would be wrong.
     """
     given = {slot: value for slot, value in inputs.items() if value is not None}
     written = {slot: value for slot, value in outputs.items() if value is not None}
