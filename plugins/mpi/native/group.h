@@ -49,7 +49,7 @@ class Group {
   // Counts a started collective; `code` is the MPI return code.
   opwright::Status Started(const char* who, int code);
 
-  // Waits until `done` returns 1. It returns 0 if unfinished, 2 after progress, or a negated MPI
+  // Waits until `done` returns 1; it returns 0 if unfinished, 2 after progress, or a negated MPI
   // error code. If there is no progress until the deadline, the error names the missing processes.
   opwright::Status Wait(const char* who, const Poll& poll, const std::function<int()>& done);
   // Waits for one request.

@@ -1,4 +1,4 @@
-// dist.compare_plans and dist.part for CUDA. Both exchange data other than tensors.
+// dist.compare_plans and dist.part for CUDA. Both operators exchange data other than tensors.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -126,7 +126,7 @@ class OperationGraph {
   // The descriptors from which the plan is made must outlive the plan.
   std::vector<CudnnDescriptor> parts_;
   CudnnDescriptor plan_;
-  // The pointers of the last run. They rarely change, since a plan reuses its memory.
+  // The pointers of the last run. The pointers rarely change, since a plan reuses its memory.
   std::vector<void*> packed_;
   CudnnDescriptor pack_;
 };

@@ -102,8 +102,8 @@ Status CountDevices(int* n) {
   return *n == 0 ? Status::Ok() : Check(*driver, result, "counting devices");
 }
 
-// The driver needs a current context, but any context will do. None is created here, since GPU
-// memory cannot exist without a context.
+// The driver needs a current context, but any context will do. No context is created here, since
+// GPU memory cannot exist without a context.
 Status FindDevice(CUdeviceptr pointer, int* ordinal) {
   const Driver* driver = nullptr;
   OPWRIGHT_RETURN_IF_ERROR(OpenDriver(&driver));

@@ -4,8 +4,8 @@
 >>> dist.rank(), dist.size()
 (0, 1)
 
-A program with collectives also runs in a single process. If an engine's launcher starts it, as
-in ``opwright-mpi run -n 4 train.py``, it runs in several processes.
+A program with collectives also runs in a single process. If an engine's launcher starts the
+program, as in ``opwright-mpi run -n 4 train.py``, the program runs in several processes.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ PASSES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("random_numbers", "canonicalize", "dist_random", ()),
     ("shards", "layout", "dist_shards", ("dist.shard",)),
     ("buckets", "layout", "dist_buckets", ("dist.all_reduce", *SHARD_TYPES)),
-    # It runs after the bucket pass, since it compares the buckets.
+    # This pass runs after the bucket pass, since it compares the buckets.
     ("comparison", "layout", "dist_compare", COMPARED_TYPES),
 )
 """Module in ``passes``, phase, name and operators (one is required), in order of execution."""

@@ -107,8 +107,8 @@ def _move(given: _Given, name: str) -> Batched | None:
 def _fold(given: _Given, slots: Sequence[str]) -> Batched | None:
     """Return one computation that folds the batch axis into an existing axis.
 
-    If examples share an input, each example has its own gradient for it, without this axis;
-    `_check` detects this.
+    If examples share an input, each example has its own gradient of this input, which does not
+    have the folded axis; `_check` detects this.
     """
     proto, counts = ow.op_proto(given.call.type), given.call.counts
     owners = [s.name for s, n in zip(proto.inputs, counts, strict=True) for _ in range(max(n, 0))]
@@ -151,7 +151,7 @@ def _replace(what: What, call: Call) -> What:
 
 
 def _move_axes(call: Call, name: str, rank: int) -> Call | None:
-    """Return a call with the attribute's axes moved behind a new first axis."""
+    """Return a call with the axes in an attribute shifted for a new first axis."""
     attrs = read_attrs(call.attrs)
     axes = attrs.get(name)
     if axes is None:
@@ -169,7 +169,7 @@ def _check(
     align: Callable[[Sequence[Any]], list[Any]],
     is_folded: bool = False,
 ) -> Batched | None:
-    """Return the computation of the batch if it computes each example separately."""
+    """Return the computation of the batch, or None unless it computes each example separately."""
     values, n = given.values, given.n
     each = zip(values, given.shapes, strict=True)
     one = compile_piece(given.what, tuple(_meta(value, shape) for value, shape in each))

@@ -1,4 +1,4 @@
-"""Computations without their arrays; they are the parts and the keys of programs."""
+"""Describes computations without their arrays, as components and cache keys of programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class Whole(NamedTuple):
 class Forward(NamedTuple):
     """A computation whose gradients are wanted.
 
-    It returns the results of `of`, then the values other than arguments that the gradients read.
+    A `Forward` returns the results of `of`, followed by all other values that the gradients read,
+    except arguments.
     The gradients of the results `given` determine the gradients of the arguments `wanted`.
     """
 
@@ -43,8 +44,9 @@ class Forward(NamedTuple):
 class Vjp(NamedTuple):
     """The gradients of a computation.
 
-    It takes the arguments of `of`, then the values of the variables `saved` of its `Forward`, then
-    the gradients of the results `given`. Its results are the gradients of the arguments `wanted`.
+    The arguments of a `Vjp` are the arguments of `of`, then the values of the variables `saved` by
+    its `Forward`, then the gradients of the results `given`. Its results are the gradients of the
+    arguments `wanted`.
     """
 
     of: What

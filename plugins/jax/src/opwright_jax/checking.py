@@ -22,7 +22,7 @@ N_EXAMPLES: Final = 2
 
 
 def check_operator(op_type: str, uses: Iterable[Any]) -> Generator[tuple[Any, str], None, str]:
-    """Yield uses that fail under ``jit``, in gradients, or under ``vmap``.
+    """Yield sample calls that fail under ``jit``, in gradients, or under ``vmap``.
 
     Parameters
     ----------

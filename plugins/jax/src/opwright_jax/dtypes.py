@@ -15,7 +15,7 @@ NARROW: Final = {"int64": "int32", "uint64": "uint32", "float64": "float32"}
 
 
 def is_wide() -> bool:
-    """Whether JAX has 64-bit types now."""
+    """Return whether 64-bit types are currently enabled in JAX."""
     return bool(jax.config.jax_enable_x64)
 
 

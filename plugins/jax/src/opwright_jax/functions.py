@@ -35,9 +35,8 @@ class JaxSource(EagerSource):
         definition = self._definition
         if definition.random and args[definition.input_index[STEP_SLOT]] is None:
             raise SlotError(
-                f"{proto.type}: input {STEP_SLOT!r} is required inside JAX, where no runs are "
-                f"counted, got none; pass {STEP_SLOT}=jnp.array([i]), equal steps draw equal "
-                "numbers"
+                f"{proto.type}: input {STEP_SLOT!r} is required inside JAX, which does not count "
+                f"runs, got none; pass {STEP_SLOT}=jnp.array([i]); equal steps draw equal numbers"
             )
         for attr, value in zip(proto.attrs, args[n:], strict=True):
             if isinstance(value, jax.Array):

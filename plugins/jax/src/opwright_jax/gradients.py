@@ -1,4 +1,4 @@
-"""Gradients of computations for JAX; these are computations with gradients, too."""
+"""Computes gradients for JAX as computations that can be differentiated again."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _compute(what: What, values: Sequence[Any]) -> list[Any]:
 def _run_forward(what: What, *primals: Any) -> tuple[list[Any], Residual]:
     """Compute the results, and save the inputs of the gradients.
 
-    These are derivatives of arrays that JAX may differentiate again, by another function.
+    The arrays are computed by a `differentiable` function, since JAX may differentiate them again.
     """
     values = tuple([primal.value for primal in primals])
     metas = metas_of(label(what), values)

@@ -87,7 +87,7 @@ def _write(program: ow.Program, feeds: list[Any], fetches: list[Any]) -> str:
 
 
 def read_program(message: bytes) -> ow.Program:
-    """Return the Program in serialized bytes."""
+    """Parse a serialized Program."""
     return ow.Program.from_proto(type(ow.Program().to_proto()).FromString(message))
 
 

@@ -1,4 +1,4 @@
-"""Plans that XLA custom calls run. They are created when an XLA program is loaded, and cached."""
+"""Plans that XLA custom calls run. Plans are created when an XLA program is loaded, and cached."""
 
 from __future__ import annotations
 

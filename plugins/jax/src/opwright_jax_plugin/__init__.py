@@ -1,7 +1,7 @@
-"""The table of opwright-jax, which only names its objects.
+"""Registers opwright-jax objects by name, without importing them.
 
-It is separate from `opwright_jax`, which imports JAX to register its custom call, because discovery
-must not import JAX.
+This package is separate from `opwright_jax`, which imports JAX to register its custom call, because
+discovery must not import JAX.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["opwright_annexes"]
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name the rule for the kit."""
+    """Register the rule ``jax`` of ``opwright check`` by name."""
     registry.add("rule", "jax", "opwright_jax.checking:check_operator")
 
 

@@ -1,4 +1,4 @@
-"""The table of the tools for the core and other packages; it only names objects."""
+"""Registers the tools for the core and other packages by name, without importing them."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ def check_reads(
 ) -> None:
     """Raise for an operator that reads a variable before it is written.
 
-    A network reports such an operator when it is lowered. This finds it in a program that is only
-    built, such as one that a layer or a gradient rule has written.
+    A network reports such an operator when it is lowered. This function finds it in a program that
+    has only been built, such as a program written by a layer or a gradient rule.
 
     Parameters
     ----------

@@ -180,7 +180,7 @@ def _attribute_type(attr: AttrProto) -> str:
 
 
 def _literal(value: object) -> str:
-    """Return a default as a Python literal; infinities have none."""
+    """Return a default as a Python literal, or ``...`` for infinities, which have no literal."""
     if isinstance(value, tuple):
         return "..." if "..." in (items := [*map(_literal, value)]) else f"({_joined(items)})"
     return "..." if isinstance(value, float) and not math.isfinite(value) else repr(value)

@@ -31,10 +31,10 @@ def load(
 ) -> ow.LoadedProgram:
     """Return an ONNX model as a program with its weights.
 
-    Sizes that the model leaves open stay open: one program handles every batch size and length.
-    Values that depend only on initializers are computed once, here. Weights in the file are copied
-    once; weights in a message or in other files are not copied. Code in the model is never run, and
-    files outside the model's folder are never read.
+    Sizes that the model does not specify remain unknown, so one program handles every batch size
+    and length. Values that depend only on initializers are computed once, during loading. Weights
+    in the file are copied once; weights in a message or in other files are not copied. Code in the
+    model is never run, and files outside the model's folder are never read.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ def specialize(
     folder: str | None = None,
     weights: Mapping[int, memoryview] = MappingProxyType({}),
 ) -> tuple[ow.LoadedProgram | None, dict[str, Any], dict[str, Any]]:
-    """Return a program for given values of some inputs, its feeds, and its string results.
+    """Return a program for given values of some inputs, with its feeds and string results.
 
     The program is None if all results are strings.
     """

@@ -16,7 +16,7 @@ _OTHERS: Final = 1e-9
 
 
 def check_operator(op_type: str, uses: Iterable[Any]) -> Iterator[tuple[Any, str]]:
-    """Yield uses that fail eagerly, in ``opcheck``, in gradients, or in ``torch.compile``.
+    """Yield sample calls that fail eagerly, in ``opcheck``, gradients, or ``torch.compile``.
 
     Parameters
     ----------

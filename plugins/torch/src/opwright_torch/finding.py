@@ -51,8 +51,8 @@ def find_graphs(compiled: Callable[..., Any]) -> list[Region | Uncaptured]:
 def _may_be_of(graph: Region | Uncaptured, own: set[int], is_shared: bool) -> bool:
     """Return whether a graph can belong to the model that owns these tensors, compared by identity.
 
-    A graph that does not own tensors belongs to every model with its frame. If the frame is shared
-    by all models, such a graph belongs only to models without tensors.
+    A graph that does not own tensors belongs to every model that runs its frame or, if all models
+    share the frame, only to models without tensors.
     """
     owned = graph.owned() if isinstance(graph, Region) else set()
     return not own.isdisjoint(owned) if owned else not (is_shared and own)

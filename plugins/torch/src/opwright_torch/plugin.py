@@ -32,7 +32,7 @@ CALLS = {"call": "CALL", "random_call": "RANDOM_CALL", "call_grad": "CALL_GRAD"}
 
 @plugin.hookimpl
 def opwright_annexes(registry: plugin.AnnexRegistrar) -> None:
-    """Name the tables that map ATen operators to opwright operators, and a rule of the kit."""
+    """Register the ATen translation tables and a rule of ``opwright check`` by name."""
     registry.add("rule", "torch", "opwright_torch.checking:check_operator")
     for subject in SUBJECTS:
         registry.add("torch", f"aten.{subject}", f"opwright_torch.aten.{subject}:ROWS")

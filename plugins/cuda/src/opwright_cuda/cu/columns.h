@@ -90,8 +90,8 @@ struct ColumnTeam {
     return made;
   }
 
-  // Reduces over the threads of each column. The first threads get the results. It may be called
-  // only once per kernel.
+  // Reduces over the threads of each column. The first threads get the results. A kernel may call
+  // this function only once.
   template <typename T, typename Function>
   OW_INLINE void Reduce(T (&values)[n], Function function) const {
     OW_SHARED(T, shared, kTileThreads * n);

@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kProductThreads)
   out_grad += group * c.filters * c.out.channel;
   weight += group * c.filters * c.channels * kernel;
   const PixelsByTaps<T, deep> left{out_grad, c, is_last, c.n_pixels};
-  // With a kernel of one tap, or if filters come first in steps, channels are closer in memory.
+  // If kernels have one tap, or filters vary fastest in steps, channels are closer in memory.
   const WeightSource<T, false, deep> right{weight, c, !is_last && kernel > 1, c.channels};
   TileSums<Value, Shape> sums(!is_last);
   const int64_t end = target.End(c.filters * kernel);

@@ -20,7 +20,7 @@ struct ImageStrides {
   int64_t w;
 };
 
-// Splits a number into four digits. The first is unbounded, and the second is for slices.
+// Splits a number into four digits. The first digit is unbounded, the second is for slices.
 struct Digits {
   Divider outer;
   Divider middle;

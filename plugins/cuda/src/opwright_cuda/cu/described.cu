@@ -1,5 +1,5 @@
-// Tensors that attributes describe. Kernels that compute elements are compiled without contraction,
-// so every product is rounded.
+// Creates tensors described by attributes. Kernels that compute elements are compiled without
+// contraction, so every product is rounded.
 #include "kernel.h"
 #include "layout.h"
 

@@ -96,8 +96,8 @@ struct BlockTeam : Share {
 constexpr int kTileThreads = 256;
 constexpr int kMostLineThreads = 512;  // per block
 
-// A team that consists of one column of a block's threads. A block of 256 threads has `width`
-// columns, a power of 2. These process adjacent lines, so adjacent threads read adjacent elements.
+// A team that is one column of the threads of a block. A block of 256 threads has `width` columns,
+// a power of 2. Columns process adjacent lines, so adjacent threads read adjacent elements.
 struct TileTeam : Share {
   int64_t stride;
   int thread;

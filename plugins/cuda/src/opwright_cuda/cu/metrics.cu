@@ -132,7 +132,7 @@ __global__ void add_counts(Scores* parts, int64_t* states, const int64_t* counts
 }
 
 // Writes the means over classes, then the values computed from total counts. Block 0 writes the
-// metrics of the batch, and block 1 those of all batches.
+// metrics of the batch, and block 1 the metrics of all batches.
 __global__ void find_metrics(float* batch, float* total, const Scores* parts, int64_t n_parts,
                              int64_t n_classes) {
   Scores sum = SumOfScores::Identity();

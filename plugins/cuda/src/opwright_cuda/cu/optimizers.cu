@@ -88,7 +88,7 @@ struct NextScalars {
   uint8_t is_double[most];  // bit i is set if scalar i is double
 };
 
-// A thread advances the scalars of one parameter. It reads all scalars before writing any of them.
+// A thread reads all scalars of one parameter before it advances any of them.
 template <template <typename> class RuleOf, int most>
 __global__ void advance(const __grid_constant__ NextScalars<RuleOf<float>::kScalars, most> scalars,
                         Attributes attrs, int32_t n) {

@@ -167,7 +167,7 @@ OW_INLINE T WarpReduce(T value, Function function) {
 }
 
 // Reduces over all threads of a one-dimensional block whose size is a multiple of 32. All threads
-// must participate, and each receives the value. It may be called again immediately.
+// must participate, and each receives the value. Another call may follow immediately.
 template <typename T, typename Function>
 OW_INLINE T BlockReduce(T value, Function function) {
   OW_SHARED(T, partials, kMaxWarps);

@@ -43,8 +43,8 @@ __global__ void roi_pool(T* out, int32_t* index, const T* x, Regions<T, Index> r
   }
 }
 
-// Computes the flat index in x to which the gradient of each bin belongs. It is -1 for an empty bin
-// and for invalid inputs, which are reported.
+// Computes the flat index in x to which the gradient of each bin belongs. The index is -1 for an
+// empty bin and for invalid inputs, which are reported.
 template <typename Index>
 __global__ void roi_pool_places(int64_t* places, const int32_t* index, const Index* images,
                                 int64_t n, int64_t channels, int64_t of_box, int64_t n_images,

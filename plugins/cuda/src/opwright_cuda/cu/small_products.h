@@ -1,5 +1,5 @@
-// Small matrix products. Their time is dominated by the latency of reads, so they use as many
-// blocks as fit on the GPU, and all threads read directly into registers.
+// Small matrix products, whose time is dominated by the latency of reads. The kernels therefore use
+// as many blocks as fit on the GPU, and all threads read directly into registers.
 //
 // A thread accumulates 4 x 4 sums. A few adjacent lanes form a tile; the other lanes and warps
 // process different steps of the inner dimension, four adjacent steps at a time. No thread reads an

@@ -29,7 +29,7 @@ struct SmallSide {
 };
 
 // Reads the rows of one thread, a few steps at a time. A missing row repeats the last row, so no
-// read waits for a comparison. Its sums are not stored.
+// read waits for a comparison. The sums of such a row are not stored.
 template <typename Side, int stride>
 class SmallReader {
  public:

@@ -45,8 +45,8 @@ struct PowerLineOf<StreamedLine<Team, double, vector>> {
 template <typename Line>
 using PowerLine = typename PowerLineOf<Line>::Type;
 
-// The value that ReadPowers keeps for each element x: exp(x - top), x - top, or nothing. The last
-// choice takes a third of the instructions in compute-bound code.
+// The value that ReadPowers keeps for each element x: exp(x - top), x - top, or nothing. In
+// compute-bound code, keeping nothing takes a third of the instructions.
 enum Left { kPowers, kShifted, kNothing };
 
 // Returns exp of a non-positive difference; the result is exactly 1 for 0.

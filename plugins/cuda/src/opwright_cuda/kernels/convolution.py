@@ -1,8 +1,8 @@
 """Convolution by our own kernels, as implicit GEMM.
 
 Padding is multiplied as zeros. If a weight is infinite or NaN, windows that reach the padding
-therefore give NaN. In the gradient of x, this applies to every pixel of a tile in which a window is
-missing.
+therefore give NaN. In the gradient of x, such a weight gives NaN for every pixel of a tile in which
+a window is missing.
 """
 
 from __future__ import annotations

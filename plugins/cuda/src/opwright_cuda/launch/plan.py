@@ -293,7 +293,7 @@ class LaunchPlan:
         return DeviceCall("cuda.launch", attrs)
 
     def _check_sizes(self, action: _Launch, sizes: tuple[int, ...]) -> None:
-        """Check, as the driver does not, that packed arguments have the sizes of the parameters."""
+        """Check that packed arguments have the sizes of the parameters; the driver does not."""
         if action.sizes != sizes:
             raise KernelError(
                 f"{self._ctx.op_type}: the parameters of {action.expression} in "

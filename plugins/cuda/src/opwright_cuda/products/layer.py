@@ -1,4 +1,4 @@
-"""Computes both gradients of a small layer, products of different shapes, in one launch."""
+"""Computes the two gradients of a small layer, products of different shapes, in one launch."""
 
 from __future__ import annotations
 

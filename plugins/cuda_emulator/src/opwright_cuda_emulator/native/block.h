@@ -33,8 +33,8 @@ struct Lane {
   int from = 0;
   uint64_t taken = 0;  // the value of lane `from`
   uint64_t votes = 0;  // the lowest bit of each lane's value
-  // For ThreadSanitizer: `turn` selects one of the lane's two tokens; `turns` has one bit per lane
-  // of its mask, the turn of that lane at their exchange.
+  // For ThreadSanitizer: `turn` selects one of the two tokens of this lane. `turns` has one bit for
+  // each lane in `mask`, which is the turn of that lane when the lanes exchange values.
   unsigned turn = 0;
   unsigned turns = 0;
   char tokens[2] = {0, 0};

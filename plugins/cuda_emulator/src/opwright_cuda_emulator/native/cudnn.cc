@@ -134,8 +134,8 @@ struct Engine {
   bool has_plan;
 };
 // The engines of the heuristics, best first; the last engine is for mode "fallback". The launcher
-// must reject the first three, the fourth, which does not have a plan, and the fifth, which needs a
-// terabyte.
+// must reject the first five engines, of which the fourth does not have a plan and the fifth needs
+// a terabyte.
 constexpr int kTensorCores = 5;
 constexpr int kFallback = 7;
 constexpr Engine kEngines[] = {

@@ -288,8 +288,8 @@ int WaitFor(const Event& event) {
 EMULATED cuEventSynchronize(void* event) { return WaitFor(*static_cast<Event*>(event)); }
 
 namespace {
-// A stream that waits for an event of a graph joins the graph, and the stream of the event is
-// joined.
+// A stream that waits for an event of a graph joins the graph, and the stream that recorded the
+// event counts as joined.
 int JoinCapture(Stream* stream, const Event& event) {
   const std::shared_ptr<Capture>& capture = event.capture;
   if (capture->has_ended) return kCapturedEvent;

@@ -50,8 +50,8 @@ double ToTf32(double value) {
 
 using Values = std::vector<double>;
 
-// Visits every product that a result sums. `function` gets the offsets of x, weight and result; the
-// offset of x is -1 in the padding.
+// Visits every product in the sum of each result. `function` gets the offsets of x, weight and
+// result; the offset of x is -1 in the padding.
 template <typename Function>
 void Convolve(const Operation& operation, const Function& function) {
   const auto& x = operation.x.extents;

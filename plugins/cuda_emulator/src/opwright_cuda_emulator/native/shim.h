@@ -133,8 +133,8 @@ inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline void __threadfence_system() {}
 
-// These are also atomic if the threads of a block are real threads. A reference is bound to each
-// address to make the compiler check its alignment, which it does not do for atomic accesses.
+// Each operation is atomic, even if the threads of a block are real threads. Binding a reference to
+// each address makes the compiler check its alignment, which atomic accesses do not do.
 template <typename T>
 OW_INLINE_ T atomicCAS(T* address, std::common_type_t<T> expected, std::common_type_t<T> value) {
   T& place = *address;

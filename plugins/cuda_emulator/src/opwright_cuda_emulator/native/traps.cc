@@ -24,8 +24,8 @@ Handlers& The() {
   return *handlers;
 }
 
-// Runs on the stack of the fiber that made the access. It does not return, and the fiber is
-// abandoned. This is as safe as a call, since the signal is synchronous.
+// Runs on the stack of the fiber that made the access. The handler does not return, and the fiber
+// is abandoned, which is as safe as in a function call, since the signal is synchronous.
 void Stop(int signal, siginfo_t*, void*) {
   if (Block::current_thread != nullptr) Block::current->StopMisaligned();
   // A kernel did not raise this trap, so the instruction is retried with the previous handler.

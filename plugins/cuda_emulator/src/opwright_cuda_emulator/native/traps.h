@@ -1,5 +1,5 @@
-// Detects misaligned accesses. A GPU rejects such accesses, but an x86 processor does not, so the
-// compiler inserts a check that traps before each access (host_compiler.py). The trap signal
+// Detects misaligned accesses. A GPU rejects misaligned accesses, but an x86 processor does not, so
+// the compiler inserts a check that traps before each access (host_compiler.py). The trap signal
 // becomes an error of the running block.
 #ifndef OPWRIGHT_CUDA_EMULATOR_TRAPS_H_
 #define OPWRIGHT_CUDA_EMULATOR_TRAPS_H_

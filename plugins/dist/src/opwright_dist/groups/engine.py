@@ -56,7 +56,7 @@ class Engine(ABC):
             If the engine supports only its own launchers, or cannot listen at the address.
         """
         raise DistError(
-            f"{cls.name}: an external launcher needs an engine that supports it, got one "
+            f"{cls.name}: the engine must support external launchers, got an engine "
             "that does not; start the processes with the engine's launcher"
         )
 

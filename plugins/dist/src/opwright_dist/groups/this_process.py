@@ -50,7 +50,7 @@ def new_group(name: str, ranks: Sequence[int]) -> Group:
 def new_groups(name: str, parts: Sequence[Sequence[int]]) -> Group:
     """Partition all processes into groups that share a name; every process must call this.
 
-    In each process the name refers to the group of the process, so all processes build the same
+    In each process, the name refers to the group with this process, so all processes build the same
     program::
 
         dist.new_groups("tensor", [[0, 1], [2, 3]])  # each group partitions layers

@@ -111,7 +111,7 @@ def _check_size(size: Iterable[int]) -> Sequence[int]:
 
 
 class _Route(NamedTuple):
-    """The rows that this process requests, and the number of rows that each process requests of it.
+    """The rows that this process requests, and how many rows each process requests from it.
 
     Attributes
     ----------

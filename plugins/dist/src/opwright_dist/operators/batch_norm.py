@@ -2,9 +2,9 @@
 
 With one process, and in inference, it is the same as `batch_norm`. With several processes, mean and
 variance cover the whole batch: the mean is the weighted mean of the process means, and the variance
-is the weighted mean of their mean squared deviations from it. As in `data_parallel`, the
-differentiated loss is the mean of the process losses, and each process loss is a mean over the
-examples of its process.
+is the weighted mean of the mean squared deviation of each process from this mean. As in
+`data_parallel`, the differentiated loss is the mean of the process losses, and each process loss is
+a mean over the examples of its process.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _body(b: BodyContext) -> None:
 
 
 def _grad_body(b: BodyContext) -> None:
-    """Emit the gradient, which includes sums over the whole batch; the module defines the loss."""
+    """Emit the gradient, with sums over the whole batch; the module docstring defines the loss."""
     if _is_plain(b):
         _emit_plain(b, "batch_norm_grad")
         return

@@ -29,7 +29,7 @@ from opwright_dist.operators.description import (
 
 
 def _own_part_shape(ctx: InferContext) -> None:
-    """Infer the part's shape: a block of the axis, or a zero row and a share of the table rows."""
+    """Infer the shape of the part: a block of an axis, or a zero row and a share of table rows."""
     if ctx.attr("layout") == BLOCKS:
         shape, axis = check_divisible(ctx)
         if shape[axis] != -1:

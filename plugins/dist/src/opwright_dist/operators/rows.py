@@ -59,7 +59,7 @@ ROUTE_ROWS = (
 
 
 def _exchange_shape(ctx: InferContext) -> None:
-    """Give the output the row count of like, or by default the maximum that can be received."""
+    """Give the output the row count of `like`, or by default the maximum that can be received."""
     shape, n_processes = ctx.input("x").shape, find_group(ctx).size
     ctx.require(len(shape) >= 1, "x must have rows, got a tensor without axes")
     for slot in ("send_counts", "receive_counts"):

@@ -76,7 +76,7 @@ UNSHARD_START = add_group(
 
 
 def _whole_shape(ctx: InferContext) -> None:
-    """Give the outputs the shapes of like."""
+    """Give the outputs the shapes of the tensors in `like`."""
     ctx.set_outputs("out", [meta.shape for meta in ctx.inputs("like")])
 
 

@@ -93,7 +93,7 @@ REDUCE_SHARD = (
 
 
 def _unshard_shape(ctx: InferContext) -> None:
-    """Check that x has the length of a shard of like, and give the output the shape of like."""
+    """Check that x is as long as a shard of `like`, and give the output the shape of `like`."""
     ctx.require_shape("x", (_length_for(ctx, "like"),))
     ctx.set_output("out", ctx.input("like").shape)
 
@@ -112,7 +112,7 @@ UNSHARD = add_group(
 
 
 def _states_shape(ctx: InferContext) -> None:
-    """Check that each x has the length of a shard of like."""
+    """Check that each x is as long as a shard of `like`."""
     ctx.require_shape("x", (_length_for(ctx, "like"),))
 
 

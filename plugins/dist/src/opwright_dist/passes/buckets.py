@@ -38,7 +38,7 @@ def dist_buckets(graph: Graph) -> None:
 
 
 def _stays(uses: Uses, part: list[LoweredOp]) -> bool:
-    """Return whether a collective stays as it is, since a bucket would not allow any overlap."""
+    """Return whether to keep a collective unchanged, since a bucket would not allow any overlap."""
     if len(part) > 1:
         return False
     (op,) = part

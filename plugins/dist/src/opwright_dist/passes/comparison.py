@@ -33,8 +33,8 @@ def dist_compare(graph: Graph) -> None:
     if ops and graph.is_body:
         raise ProgramError(
             f"{ops[0].type.removesuffix('_start')}: a collective must be outside loops and "
-            "branches, since their path depends on each process's data, got one inside for "
-            f"group {ops[0].attrs['group']!r}; move it out"
+            "branches, since their path depends on the data of each process, got a collective "
+            f"inside for group {ops[0].attrs['group']!r}; move it out"
         )
     if not ops or not graph.is_served("dist.compare_plans"):
         return

@@ -35,8 +35,8 @@ def gather_state(program: ow.Program, scope: ow.Scope | None = None) -> ow.Scope
     """Return a scope in which partitioned variables are complete.
 
     Every process must call it. The first process receives the complete variables, and its scope
-    also has all other variables of `scope`. Pass it and the result of `whole_program` to
-    `opwright.save`.
+    also has all other variables of `scope`. Pass the returned scope and the result of
+    `whole_program` to `opwright.save`.
 
     Parameters
     ----------

@@ -152,7 +152,7 @@ _READERS: Final[Mapping[AttrType, Callable[[str], Any]]] = {
 
 
 def choose_dtype(definition: OpDefinition, dtype: str | None, known: Sequence[str]) -> str:
-    """Return the dtype that selects the kernel: as given, otherwise float32 or the first known.
+    """Return the dtype that selects the kernel: as given, or else float32 or the first known dtype.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def describe_sample(sample: Sample, proto: OpProto) -> str:
 
 
 def _input_dtypes(proto: OpProto, attrs: Mapping[str, Any], dtype: str) -> dict[str, str]:
-    """Return the dtype of each input: the dtype of the slot it is tied to, or its first allowed."""
+    """Return the dtype of each input, from the slot to which it is tied or its allowed dtypes."""
     dtypes: dict[str, str] = {}
     for slot in proto.inputs:
         if slot.name == proto.dispatch_slot:
@@ -254,7 +254,7 @@ def _draw(rng: np.random.Generator, shape: Shape, dtype: str, least: int) -> Arr
 
 
 def _count(slot: VarProto, count: int, inputs: Mapping[str, Sequence[Array]]) -> int:
-    """Return the number of variables in an output slot, as in its alias or its forward input."""
+    """Return the number of variables in an output slot, from its aliased or forward input."""
     forward = slot.name.removesuffix(GRAD_SUFFIX)
     if slot.aliases is not None:
         return len(inputs.get(slot.aliases, ()))

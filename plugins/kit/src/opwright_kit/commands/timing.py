@@ -98,7 +98,7 @@ class KernelTimer:
 
 
 def _filled(launch: Launch) -> Callable[[], object]:
-    """Prepare memory once, and return a function that runs a launch in it repeatedly."""
+    """Fill memory once, and return a function that runs the launch in it at every call."""
     return partial(launch.run_filled, launch.fill())
 
 

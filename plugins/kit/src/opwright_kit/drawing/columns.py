@@ -24,7 +24,7 @@ _SWEEPS: Final = 8
 
 @dataclass(slots=True)
 class Places:
-    """Nodes and bends, in their rows.
+    """The nodes and edge bends in each row.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ def _blocks(places: Places) -> list[int]:
 
 
 def _lengths(places: Places) -> tuple[list[float], list[float]]:
-    """Return, in nodes, the longest path lengths to each place and from it to the bottom."""
+    """Return the lengths, in nodes, of the longest paths to each place and from it downwards."""
     own = [1.0 if s < places.n_nodes else _BEND_LENGTH for s in range(len(places.width))]
     down, up = list(own), list(own)
     for row in places.rows:

@@ -94,7 +94,7 @@ def _type(proto: OpProto) -> dict[str, Any]:
 
 
 def _explanation(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the shown part of an explanation: kernels for other dtypes are only counted."""
+    """Return the displayed part of an explanation; kernels for other dtypes are only counted."""
     here = [found for found in answer["candidates"] if found["device"] in {answer["device"], ANY}]
     dtype = answer["dtype"]
     fitting = [found for found in here if dtype is None or found["dtype"] in {dtype, ANY}]

@@ -54,7 +54,7 @@ def _key(node: Node) -> tuple[str, str]:
 
 
 def _name_of(node: Node, role: str) -> str:
-    """Return the layer of an operator; for a gradient, the layer whose gradient it continues."""
+    """Return the layer of an operator; for a gradient, the layer whose gradients it reads."""
     parameters = [read.name for read in node.reads if read.kind == "parameter"]
     written = [name for _, name, _ in node.writes]
     if role == "gradient":

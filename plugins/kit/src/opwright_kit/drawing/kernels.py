@@ -47,7 +47,7 @@ class KernelChoices:
             if candidate["verdict"] == "chosen":
                 return f"{device}/{candidate['library']}"
         otherwise: str = answer["otherwise"]
-        # Only the details show the reason, which follows the comma.
+        # The reason follows the comma; only the details of an operator show it.
         return otherwise.partition(",")[0] or f"no kernel on {device}"
 
     def _ask(self, op_type: str, device: str, dtype: str | None) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class Layout:
 
 @dataclass(slots=True)
 class _Slots:
-    """Nodes and bends: the members of a row."""
+    """The members of the rows: nodes, and bends of edges."""
 
     row: list[int]
     width: list[float]

@@ -52,7 +52,7 @@ class StepTimes:
         """Return a color for the share of the time, or an empty string if nothing was measured."""
         if not any((block, index) in self._rows for index in indices):
             return ""
-        # The square root makes small shares visible. A layer may exceed the maximum of operators.
+        # The square root makes small shares visible. A layer may exceed the largest operator share.
         heat = math.sqrt(min(self.share(block, *indices) / self._most, 1.0))
         parts = [round(c + (h - c) * heat) for c, h in zip(_COLD, _HOT, strict=True)]
         return f"#{parts[0]:02x}{parts[1]:02x}{parts[2]:02x}"

@@ -10,7 +10,7 @@ from opwright.errors import FileTakenError
 
 
 def check_target(path: Path, *, force: bool) -> None:
-    """Raise if a file cannot be written as `write_whole` would.
+    """Raise an error if `write_whole` could not write this file.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Kernels of the host that run in a separate process, for plugins that a user names.
+"""Runs host kernels in a separate process, for plugins that the user names.
 
 Outputs, and inputs whose data is needed, are in memory that both processes map; requests and
 answers go through a pipe. A crash or a hang terminates that process and raises `KernelError` here.

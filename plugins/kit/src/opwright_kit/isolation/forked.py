@@ -35,7 +35,7 @@ def run_forked(work: Callable[[Tell], None]) -> Outcome:
     """Run `work` in a copy of this process; return the items that it reported and how it ended.
 
     A fork has imported everything already, so it takes milliseconds, while a new process takes
-    tenths of a second. The work must not raise; its output is lost.
+    tenths of a second. `work` must not raise an error; anything that it prints is lost.
     """
     reader, writer = os.pipe()
     with warnings.catch_warnings():  # Python 3.12 warns of the idle threads of a BLAS

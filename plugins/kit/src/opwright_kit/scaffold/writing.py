@@ -14,7 +14,8 @@ from opwright_kit.scaffold.errors import ScaffoldError
 def write_package(folder: Path, files: Mapping[str, str]) -> None:
     """Write `files` below a new `folder`.
 
-    They are written to a temporary folder next to `folder`, which is renamed once it is complete.
+    The files are written to a temporary folder next to `folder`, which is renamed once it is
+    complete.
 
     Parameters
     ----------

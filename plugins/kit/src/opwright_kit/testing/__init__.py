@@ -1,7 +1,8 @@
 """The conformance kit: checks operators and kernels of an installed package by rules.
 
-``opwright check PACKAGE`` on the command line; `check_package` here; in a package's own tests
-``pytest -p opwright_kit.pytest_plugin --opwright-check=PACKAGE``. See docs/check_a_plugin.md.
+It runs as ``opwright check PACKAGE`` on the command line, as `check_package` in Python, and as
+``pytest -p opwright_kit.pytest_plugin --opwright-check=PACKAGE`` in a package's own tests. See
+docs/check_a_plugin.md.
 """
 
 from opwright_kit.testing.check.isolated import TIME_LIMIT_S, IsolatedCheck

@@ -91,7 +91,10 @@ def recurrent(t: Translator, n: Node, *inputs: Value) -> Any:
 
 
 def _shaped(t: Translator, layer: _Layer, out: Value, states: Sequence[Value]) -> Any:
-    """Return [t, directions, n, size], or [n, t, directions, size] with layout 1; last states."""
+    """Return out, with its axes in the order of the layout, and the last states.
+
+    The shape of out is [t, directions, n, size], or [n, t, directions, size] with layout 1.
+    """
     steps, batch = t.dim(out, 0), t.dim(out, 1)
     parts = t.reshape(out, [steps, batch, layer.count, layer.size])
     order = [1, 0, 2, 3] if layer.layout else [0, 2, 1, 3]

@@ -179,7 +179,7 @@ def _place(
     """Place each count, or min(count, 1) if `is_capped`, in its column and apply the weights."""
     width = int(places.max(initial=-1)) + 1
     if places.min(initial=0) < 0 or width * max(places.size, 1) * 4 > MAX_FOLDED_BYTES:
-        raise ModelError(f"ngram_indexes must be few and at least 0, got up to {width - 1}")
+        raise ModelError(f"ngram_indexes must be small and at least 0, got up to {width - 1}")
     if not counts:
         raise ModelError(
             "pool must have n-grams of a length from min_gram_length to max_gram_length, got none"

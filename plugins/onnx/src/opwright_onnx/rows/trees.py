@@ -137,7 +137,7 @@ def classifier(t: Translator, n: Node, x: Value) -> Any:
 
 
 def _choose_from_two(t: Translator, n: Node, x: Value, labels: list[int]) -> Any:
-    """Compute labels and scores from the weights of one of two classes, as in ONNX Runtime."""
+    """Compute labels and scores of two classes if only one has weights, as in ONNX Runtime."""
     is_probability = min(_numbers(n, "class_weights")) >= 0
     total = _sum_weights(t, n, "class", x, 1)
     if n.attr("post_transform") not in ("NONE", "LOGISTIC"):

@@ -25,7 +25,7 @@ KINDS: Final = {
 
 
 class Codes:
-    """A tensor of a carried dtype, stored as bytes together with the dtype name.
+    """A tensor whose dtype opwright lacks, stored as bytes together with the dtype name.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Complex numbers as pairs of real numbers, for rotary embeddings that are complex products."""
+"""Represents complex numbers as pairs of reals, for rotary embeddings with complex products."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS: Final = Rows()
 
 @ROWS.row("aten::view_as_complex", "aten::view_as_complex_copy")
 def view_as_complex(t: Translator, input: Value) -> Complex:
-    """Return the complex numbers whose parts are along the last axis."""
+    """Return the complex numbers whose real and imaginary parts are along the last axis."""
     return Complex(input, t.meta())
 
 
@@ -27,7 +27,7 @@ def view_as_real(t: Translator, input: Complex) -> Value:
 
 @ROWS.row("aten::complex")
 def complex_(t: Translator, real: Value, imag: Value) -> Complex:
-    """Return the complex numbers with these parts."""
+    """Return the complex numbers with these real and imaginary parts."""
     shape = t.shape()
     parts = [x if t.shape(x) == shape else t.op("expand", x, shape=shape) for x in (real, imag)]
     return Complex(t.op("stack", parts, axis=len(shape)), t.meta())

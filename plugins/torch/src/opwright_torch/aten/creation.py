@@ -79,13 +79,13 @@ def logspace(
 
 @ROWS.row("aten::eye")
 def eye(t: Translator, n: int, m: Value = None, **_: Value) -> Value:
-    """Return ones on the diagonal."""
+    """Return a matrix with ones on the diagonal."""
     return t.op("eye", n_rows=n, n_cols=n if m is None else m, dtype=t.dtype())
 
 
 @ROWS.row("aten::tril_indices", "aten::triu_indices")
 def triangle_indices(t: Translator, row: int, col: int, offset: int = 0, **_: Value) -> Value:
-    """Return the indices of a triangle."""
+    """Return the indices of the elements in a triangle of a matrix."""
     found = getattr(torch, t.node.target.name()[6:])(row, col, offset)
     return t.op(
         "constant", values=found.flatten().tolist(), shape=list(found.shape), dtype=t.dtype()

@@ -29,7 +29,10 @@ def _batch_norm(
     variance: Value,
     **attrs: Any,
 ) -> tuple[Value, ...]:
-    """Return out, mean_out, variance_out, saved_mean and saved_inv_std; None becomes 1 or 0."""
+    """Return out, mean_out, variance_out, saved_mean and saved_inv_std.
+
+    Absent parameters and statistics default to 1 or 0.
+    """
     x, *given = _in_wide_dtype(t, input, weight, bias, mean, variance)
     channels = [t.shape(input)[1]]
     filled = [

@@ -100,7 +100,7 @@ def grouped_mm(
 
 
 def _source(t: Translator, x: Value) -> Value:
-    """Return the matrices of which `x` consists if transposed, or None if they are not known."""
+    """Return the matrices whose transposes are `x`, or None if `x` is not a known transpose."""
     written = t.writer(x, "transpose")
     n = len(x.shape)
     if written is None or written.attr("axes") != (*range(n - 2), n - 1, n - 2):
@@ -193,7 +193,7 @@ def _attention_in_steps(
     is_causal: bool,
     scale: float | None,
 ) -> Value:
-    """Compose attention of matrix products and softmax, for dropout or a trained mask."""
+    """Compose attention from matrix products and softmax, for dropout or a trained mask."""
     if t.shape(query)[:-2] != t.shape(key)[:-2]:
         key, value = (_repeat_heads(t, query, x) for x in (key, value))
     factor = 1 / sqrt(t.shape(query)[-1]) if scale is None else float(scale)

@@ -66,7 +66,7 @@ def normal(t: Translator, mean: Value = 0, std: Value = 1, **_: Value) -> Value:
 
 @ROWS.row("aten::normal.Tensor_float", "aten::normal.float_Tensor", "aten::normal.Tensor_Tensor")
 def normal_of(t: Translator, mean: Value, std: Value = 1, **_: Value) -> Value:
-    """Return normally distributed numbers; tensors contain means or standard deviations."""
+    """Return normally distributed numbers; the mean, the standard deviation or both are tensors."""
     center, deviation = t.promote(mean, std)
     return t.op("add", center, t.op("multiply", deviation, _normal(t, 0.0, 1.0)))
 

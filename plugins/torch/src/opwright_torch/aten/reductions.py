@@ -141,7 +141,7 @@ ROWS["aten::logcumsumexp"] = _running("logcumsumexp")
 
 @ROWS.row("aten::cummax", "aten::cummin")
 def running_extremum(t: Translator, input: Value, dim: int) -> Value:
-    """Return the cumulative maximum or minimum along an axis, and the index of its last place."""
+    """Return cumulative maxima or minima along an axis, and the index where each last occurs."""
     x = t.cast(input, "uint8") if input.dtype == "bool" else input
     type = t.node.target.name()[6:12]
     best, places = t.op(type, x, axis=axis_of(input, dim), n=2)

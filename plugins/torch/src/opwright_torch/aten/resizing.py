@@ -13,7 +13,7 @@ ROWS: Final = Rows()
 
 
 def _nearest(t: Translator, new: Any, old: Any, factor: float | None) -> Value:
-    """Return the source indices along an axis, or None if interpolate reads the same indices."""
+    """Return source indices along an axis, or None if `interpolate` reads these indices anyway."""
     if isinstance(new, int) and isinstance(old, int):
         scale = torch.tensor(old / new if factor is None else 1.0 / factor)
         places = (torch.arange(new) * scale).floor().long().clamp(max=old - 1).tolist()

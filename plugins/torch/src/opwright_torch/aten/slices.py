@@ -95,7 +95,8 @@ def _apart(t: Translator, x: Value, axis: int, places: list[int]) -> tuple[Value
     """Return the slices along an axis from a split of the layer output that contains them.
 
     Queries, keys and values then come from one split, and their heads are transposed after the
-    split. Attention passes match this pattern. Return None if `x` was not computed this way.
+    split. Attention passes match this pattern. Return None if `x` does not result from reshaping
+    and transposing a layer output.
     """
     if (written := t.writer(x, "transpose", "reshape")) is None:
         return None
@@ -116,7 +117,7 @@ def _apart(t: Translator, x: Value, axis: int, places: list[int]) -> tuple[Value
 
 
 def _split_once(t: Translator, x: Value, axis: int, num: int) -> tuple[Value, ...]:
-    """Return equal chunks along an axis from an existing or new split."""
+    """Return equal chunks along an axis; reuse an existing split if possible."""
     attrs = {"axis": axis, "num": num}
     for op in t.block.ops:
         if op.type == "split" and op.input("x") == (x.name,) and attrs.items() <= op.attrs.items():
@@ -129,7 +130,7 @@ def _split_once(t: Translator, x: Value, axis: int, num: int) -> tuple[Value, ..
 def as_strided(
     t: Translator, input: Value, size: Value, stride: Value, storage_offset: Value = None
 ) -> Value:
-    """Return the elements of contiguous memory at an offset plus multiples of strides."""
+    """Return elements of contiguous memory, given sizes, strides and a storage offset."""
     total, offset = math.prod(t.shape(input)), storage_offset or 0
     source = t.meta(t.node.args[0])
     if not source.is_contiguous() or source.storage_offset():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Deferred:
-    """A PyTorch result, or an element of one, that cannot be a variable, such as a complex tensor.
+    """A PyTorch result, or an item of it, that cannot be a variable, such as a complex tensor.
 
     The call that computes this value is merged with the calls that read the value.
     """
@@ -38,9 +38,9 @@ class Deferred:
 
 
 class Complex(Deferred):
-    """A complex tensor whose parts are computed in the plan.
+    """A complex tensor whose real and imaginary parts are computed in the plan.
 
-    Rows of complex numbers compute with `pair`, a Variable with real and imaginary parts along a
+    Table rows for complex arguments use `pair`, a Variable with real and imaginary parts along a
     last axis of length 2. A call to PyTorch that reads the value begins with `view_as_complex`.
     """
 

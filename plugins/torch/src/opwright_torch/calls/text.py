@@ -46,7 +46,7 @@ class Step(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """The calls of a parsed string."""
+    """The calls parsed from a string."""
 
     names: list[str]
     steps: list[Step]

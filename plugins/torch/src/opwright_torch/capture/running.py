@@ -146,8 +146,8 @@ class FunctionalRun(torch.fx.Interpreter):
             self._run_transform(Region(n))
             return None
         if n.op == "call_function" and n.target is torch._C._set_grad_enabled:
-            # After its base is modified, a view is recomputed at its next use. Recompute it before
-            # the mode changes.
+            # After its base is modified, a view is recomputed at its next use. Recompute all views
+            # before the mode changes.
             for value in self.env.values():
                 if isinstance(value, FunctionalTensor):
                     torch._sync(value)

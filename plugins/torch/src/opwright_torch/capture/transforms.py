@@ -1,8 +1,8 @@
 """Traces ``torch.vmap``, ``torch.func.grad`` and other transforms to plain operators.
 
-Dynamo writes a transform as a start, the transformed operators, and an end. A transform takes
-effect below the level at which composite operators are captured, so each region is traced
-separately, and the traced operators replace it.
+Dynamo records a transform as a start node, the transformed operators, and an end node. A transform
+takes effect below the level at which composite operators are captured, so each region is traced
+separately, and the traced operators replace the region.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ with CUDA kernels, on the current CUDA stream.
 - **autocast**: products run in the dtype of the region. Losses, norms, and functions that lose
   precision or range in 16 bits run in float32. All other operators promote inputs that must have
   equal dtypes to the widest of these dtypes.
-- **torch.compile, torch.export, torch.func** see ``torch.ops.opwright.softmax``, and
+- **torch.compile, torch.export, torch.func** trace calls as ``torch.ops.opwright.softmax`` and
   ``torch.ops.opwright_acme.swish``. `torch.func.vmap` calls element-wise opwright-std operators
-  once, and other operators for each example. Forward-mode derivatives are two vector-Jacobian
-  products.
+  once, and other operators for each example. Forward-mode derivatives are computed by two
+  vector-Jacobian products.
 
 Operators with blocks (`cond`, `while_loop`, `scan`) are only available in programs.
 """

@@ -1,4 +1,4 @@
-"""Operator calls without their tensors, which are the keys for deriving and caching gradients."""
+"""Describes operator calls without tensors, as keys for deriving and caching gradients."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Whole(NamedTuple):
 class Vjp(NamedTuple):
     """The gradients of a `Call`, or of another `Vjp`.
 
-    It takes the arguments of `of`, then the outputs `kept` of a `Call`, then the gradients of the
-    results `given`. Its results are the gradients of the arguments `wanted`.
+    The arguments of a `Vjp` are the arguments of `of`, then the outputs `kept` of a `Call`, then
+    the gradients of the results `given`. Its results are the gradients of the arguments `wanted`.
     """
 
     of: Call | Whole | Vjp
@@ -121,7 +121,7 @@ class Recipe(NamedTuple):
 
 
 def recipe_of(definition: OpDefinition) -> Recipe:
-    """Return the recipe of an operator; without a `GradOp`, gradients read all inputs or none."""
+    """Return an operator's recipe; without a `GradOp`, its gradient reads all inputs or none."""
     proto, rule = definition.proto, definition.gradient
     floats = {slot.name for slot in proto.outputs if can_be_float(proto, slot)}
     stops = {slot.name for slot in proto.outputs} - floats

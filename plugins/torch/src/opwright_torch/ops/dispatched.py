@@ -17,7 +17,7 @@ STEP = "step"
 
 
 class _Arguments:
-    """A substitute for a source; its `call` returns the requested outputs and its arguments."""
+    """A substitute for `TorchSource`; `call` returns the requested outputs and its arguments."""
 
     def __init__(
         self,

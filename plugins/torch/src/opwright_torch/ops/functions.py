@@ -208,7 +208,7 @@ def make_torch_function(definition: OpDefinition, context: Any) -> Callable[...,
         return run_dispatched(*args, **named)  # autocast promotes mixed dtypes
 
     def choose() -> Callable[..., Any]:
-        """Choose `run` under `torch.func`; the runtime passes its tensors to `TorchSource.slow`."""
+        """Return `run` under `torch.func`; the runtime then calls `TorchSource.slow`."""
         if _is_transforming() and not (_is_dynamo() or _is_autocast()):
             return run
         return run_dispatched

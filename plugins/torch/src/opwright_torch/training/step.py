@@ -163,8 +163,9 @@ def train_step(
             loss = step(images, labels)
             scheduler.step()
 
-    Parameters, buffers and optimizer state remain PyTorch tensors, and plans write into them. Both
-    ``state_dict`` are therefore current after each step, and the next step reads loaded values.
+    Parameters, buffers and optimizer state remain PyTorch tensors, and plans write into them. The
+    ``state_dict`` of the model and of the optimizer are therefore current after each step, and the
+    next step reads loaded values.
     Options in ``optimizer.param_groups`` are read at each step. ``.grad`` is neither read nor
     written.
 

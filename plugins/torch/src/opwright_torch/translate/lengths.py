@@ -143,7 +143,7 @@ class Lengths:
         return Meta(tuple(self.shape(variable)), variable.dtype)
 
     def require(self, condition: Any) -> tuple[ow.Variable, ow.Variable]:
-        """Append a reshape of an input that fails in a run if its lengths violate a condition.
+        """Append a reshape of an input; it fails at run time if lengths violate a condition.
 
         Return the input and the Variable that replaces it.
         """

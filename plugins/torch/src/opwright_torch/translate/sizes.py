@@ -19,8 +19,8 @@ from opwright.errors import ShapeError
 class Size:
     """A size given by an expression of PyTorch symbols.
 
-    Two sizes are equal only if they are equal for all symbol values, and `<` raises an error if it
-    depends on these values. Decisions of a row are therefore valid for all values.
+    Two sizes are equal only if they are equal for all symbol values, and `<` raises an error if its
+    result depends on these values. Decisions made by a row are therefore valid for all values.
     """
 
     __slots__ = ("symbol",)

@@ -257,12 +257,12 @@ class Translator:
         return variable.name
 
     def _require(self, condition: Any) -> None:
-        """Make the Program fail in a run if sizes violate a condition."""
+        """Make the Program fail at run time if sizes violate a condition."""
         x, checked = self._lengths.require(condition)
         self._env.update({node: checked for node, v in self._env.items() if v is x})
 
     def _stand_in(self, declined: Deferred) -> Any:
-        """Return Variables without a writer, so the operators that read them can be translated."""
+        """Return placeholder Variables for a declined result, so its readers can be translated."""
         leaves = tree_leaves(declined.meta)
         if any(isinstance(leaf, torch.Tensor) and leaf.dtype not in NAMES for leaf in leaves):
             return declined

@@ -1,4 +1,4 @@
-"""Rules of other packages that check operators inside the framework that the package supports.
+"""Rules of other packages, which check operators inside the frameworks that they support.
 
 An annex of the topic ``rule`` is a function ``check(op_type, uses)``; its subject is the name of
 the rule. The arguments of the function are an operator type and a few `Use` objects of it. It

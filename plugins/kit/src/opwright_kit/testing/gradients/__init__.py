@@ -1,1 +1,1 @@
-"""Gradients by the framework, and the differences that they are compared with."""
+"""Computes gradients by the framework, and the differences to compare them with."""

@@ -71,9 +71,9 @@ class Derivative(ABC):
         )
 
     def is_affine(self, slot: str) -> bool:
-        """Return whether the outputs are ``factors * x + rest`` of an input.
+        """Return whether the outputs are ``factors * x + rest``, where x is this input.
 
-        Then f(x) + f(-x) is twice f(0).
+        For such outputs, f(x) + f(-x) is twice f(0).
         """
         arrays = self.forward.inputs[slot]
         sides = []

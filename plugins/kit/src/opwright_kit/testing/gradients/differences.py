@@ -1,6 +1,7 @@
 """Compares a gradient with central differences of the loss in float64.
 
-They are computed with two step sizes; if these disagree, there is a kink, and nothing is compared.
+Differences are computed with two step sizes; if they disagree, there is a kink, and nothing is
+compared.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Differences:
         self._rng = np.random.default_rng(seed)
 
     def find_fault(self, gradient: Array, most: int) -> tuple[str | None, int]:
-        """Compare a gradient at up to `most` elements; if there are more, also along all of them.
+        """Compare a gradient at up to `most` elements; if there are more, also along all at once.
 
         Returns
         -------

@@ -1,8 +1,9 @@
-"""One kernel on prepared memory: guard bytes around every array, outputs poisoned before the run.
+"""Runs a kernel on prepared memory, with guard bytes around every array and poisoned outputs.
 
 A one-step plan is built manually. It takes an image of the whole memory, with inputs and poison
-at their positions, runs the kernel on it and returns the image. So it works the same for Python
-kernels, compiled kernels and any device, and everything that a kernel did is visible in the bytes.
+at their positions, runs the kernel on it and returns the image. It therefore works the same for
+Python kernels, compiled kernels and any device, and everything that a kernel did is visible in the
+bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Integers that an operator must refuse: positions outside of the axis that they index.
 
-No shape rule sees values, so a kernel must refuse them at run time. Otherwise it reads or writes
-outside of its arrays.
+No shape rule sees values, so a kernel must refuse them at run time. Otherwise the kernel reads or
+writes outside of its arrays.
 """
 
 from __future__ import annotations

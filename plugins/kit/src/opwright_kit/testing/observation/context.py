@@ -209,7 +209,7 @@ class CheckContext:
         return None
 
     def launches(self, entries: Iterable[KernelEntry]) -> Iterator[tuple[KernelEntry, Sample]]:
-        """Yield each kernel with each sample of its dtypes; further integer dtypes get fewer.
+        """Yield each kernel with each sample of its dtypes; further integer dtypes get few samples.
 
         Raises
         ------

@@ -23,7 +23,7 @@ _CORE: Final = "opwright"
 
 @contextmanager
 def skipping_lacks(entry: KernelEntry) -> Iterator[None]:
-    """Raise Skipped instead of an error that the machine causes, not the kernel.
+    """Raise Skipped instead of an error that is caused by the machine and not by the kernel.
 
     The reason names the missing part: a device, a module of another package, or the text of the
     plugin's MissingRequirementError.

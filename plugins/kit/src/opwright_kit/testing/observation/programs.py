@@ -209,7 +209,10 @@ class _Writer:
         name: str,
         names: Mapping[tuple[str, int], str],
     ) -> tuple[Sample, tuple[str, int]] | None:
-        """Return the sample resized to read a written variable as one input, and which; or None."""
+        """Resize the sample so that one of its inputs reads a written variable.
+
+        Return the sample, and slot and index of this input, or None if no input fits.
+        """
         meta = self._written[name]
         in_place = {slot.aliases for slot in definition.proto.outputs}
         places = [(slot, i) for slot, arrays in sample.inputs.items() for i in range(len(arrays))]

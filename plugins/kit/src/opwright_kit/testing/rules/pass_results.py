@@ -1,7 +1,8 @@
 """A pass changes programs, but not their results.
 
-Programs of the operators that the pass names are drawn until it changes some of them. These are run
-with the pass and without it, first fetching only the last results, then all intermediate values.
+Programs of the operators that the pass names are drawn until it changes some of them. The changed
+programs are run with the pass and without it, first fetching only the last results, then all
+intermediate values.
 """
 
 from __future__ import annotations
@@ -141,10 +142,10 @@ def _compare(
     fetches: Sequence[str],
     passes: tuple[list[str] | None, list[str]],
 ) -> tuple[Compared | None, str | None]:
-    """Return both forms of a program that the pass changes, or a fault of its results.
+    """Return both forms of a program that the pass changes, or a fault in its results.
 
-    `passes` lists the passes of the form with this pass, then of the form without it; None means
-    all passes.
+    `passes` contains the list of passes for the form with this pass, then the list for the form
+    without it; None means all passes.
     """
     try:
         plain = _Form(subject, program, fetches, passes[1])

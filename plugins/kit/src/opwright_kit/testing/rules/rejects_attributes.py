@@ -38,7 +38,7 @@ def concerns(subject: OperatorSubject | KernelSubject) -> bool:
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield values outside that are not refused by name, and values inside that fail."""
+    """Yield out-of-range values that are not refused by name, and valid values that fail."""
     if isinstance(subject, OperatorSubject):
         yield from _check_outside(subject)
     else:

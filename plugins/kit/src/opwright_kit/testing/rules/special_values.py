@@ -1,8 +1,8 @@
 """NaN and infinity are computed like other numbers: no kernel fails on them, or drops them.
 
-They are inserted into one element at a time. Outputs that change with an ordinary number there must
-become NaN, and outputs that grow with a large number must become infinite. A reference kernel must
-be finite in the same elements.
+Both are inserted into one element at a time. Outputs that change if an ordinary number is inserted
+must become NaN, and outputs that grow with a large number must become infinite. A reference kernel
+must be finite in the same elements.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class _Probe:
         return self._context.launch(entry, self._sample).run(inputs=changed.inputs).outputs
 
     def _where(self, number: float, tell: Callable[[Array, Array], Array]) -> Masks | None:
-        """Return masks of the output elements for which `tell` holds with `number` at the place."""
+        """Return masks of the output elements for which `tell` is true if `number` is inserted."""
         try:
             outputs = self._run(self._entry, with_number(self._sample, self._place, number))
         except OpwrightError:

@@ -80,7 +80,7 @@ def _draw_element(attr: AttrProto, rng: np.random.Generator) -> Any:
 def edges(attr: AttrProto) -> Iterator[tuple[str, Any]]:
     """Yield the values at the bounds of the range, each with a label.
 
-    These are the bounds, or the nearest numbers inside of them, the allowed values, and both
+    The values are the bounds, or the nearest numbers inside of them, the allowed values, and both
     values of a bool. Dtypes and blocks are excluded, because other choices follow from them.
     """
     if attr.is_dtype or attr.type.element is AttrType.BLOCK:
@@ -172,7 +172,7 @@ def _of_other_type(attr: AttrProto) -> Any:
 def unusual(attr: AttrProto) -> Iterator[Any]:
     """Yield values that the declaration allows but authors easily forget.
 
-    These are the bounds, and small numbers of both signs.
+    The values are the bounds, and small numbers of both signs.
     """
     if attr.is_dtype or attr.type.element is AttrType.BLOCK or attr.allowed:
         return

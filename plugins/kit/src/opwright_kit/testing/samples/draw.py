@@ -251,7 +251,7 @@ def _draw_case(
 
 
 def cases(definition: OpDefinition, seed: int) -> Iterator[Case]:
-    """Yield the cases to draw: lengths, attribute bounds, and odd lengths, one from the seed."""
+    """Yield cases: lengths, attribute bounds, and odd lengths, one of which depends on the seed."""
     yield Case("small", 3)
     yield Case("empty", 0)
     yield Case("no rows", 0, rows=True)

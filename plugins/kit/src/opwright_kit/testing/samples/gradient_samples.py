@@ -34,7 +34,7 @@ def make_gradient_sample(
     """Return a sample of the gradient operator, or None if the sample would have no gradient.
 
     Its inputs are the inputs of the forward sample, the outputs computed from them, and random
-    numbers for the gradients of these.
+    numbers as the gradients of these outputs.
     """
     rng = np.random.default_rng([seed, crc32(definition.op_type.encode()), sample.number])
     inputs: dict[str, tuple[Array, ...]] = {}
@@ -63,7 +63,7 @@ def make_gradient_sample(
 
 
 def replace_outputs(sample: Sample, outputs: Mapping[str, Sequence[Array]]) -> Sample:
-    """Return a sample of a gradient operator with other numbers in the forward outputs it reads."""
+    """Return a sample of a gradient operator with new numbers in the forward outputs it reads."""
     inputs = {
         slot: tuple(
             other if slot in outputs and _is_float(array) else array

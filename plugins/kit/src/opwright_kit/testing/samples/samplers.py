@@ -60,7 +60,7 @@ def _load(point: Source) -> Mapping[str, Sampler]:
         samplers = import_object(point.target)
     except Exception as error:
         raise PluginError(
-            f"{who} must be loaded, got at {point.target}: {describe_error(error)}"
+            f"{who} must be importable, got an error at {point.target}: {describe_error(error)}"
         ) from error
     if not isinstance(samplers, Mapping) or not all(
         isinstance(value, str) if name.startswith("pass ") else callable(value)

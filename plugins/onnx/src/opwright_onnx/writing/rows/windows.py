@@ -193,7 +193,7 @@ def interpolate(w: Writer, op: Op) -> Any:
         attrs["nearest_mode"] = "floor"
     sizes = w.items(op, "output_size")
 
-    # Resize all axes, since ONNX Runtime moves a Transpose wrongly over a Resize of some axes.
+    # Resize all axes, since ONNX Runtime incorrectly moves a Transpose past a Resize of some axes.
     def write(x: str) -> Any:
         whole = w.vector([w.node("Shape", x, end=2), *sizes])
         return w.node("Resize", x, "", "", whole, **attrs)
