@@ -1,4 +1,4 @@
-"""Runs networks of convolutions with and without passes."""
+"""Runs convolutional networks with and without passes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Net:
         return call(x=self.x), Counter(network.placement().types)
 
     def check(self, fetch: Sequence[Any] = ()) -> Counter[str]:
-        """Compare runs with each choice of passes to one without passes; count fused operators."""
+        """Compare runs with each choice of passes to a run without passes; return op counts."""
         plain, _ = self.run([], fetch)
         types: Counter[str] = Counter()
         for passes in PASSES:

@@ -43,7 +43,7 @@ same(ops.all_gather(mine, axis=1), np.concatenate(all_parts, axis=1))
 same(ops.reduce_scatter(mine), total[rows])
 same(ops.reduce_scatter(turned, axis=1), total.T[:, rows])
 
-# Rows are used as weights only for a mean.
+# The numbers of rows are used as weights only for a mean.
 batch = np.ones((r + 2, 1), np.float32)
 weighted = {"rows": batch, "unequal_rows": "weight"}
 same(ops.all_reduce(mine, **weighted), total)

@@ -1,4 +1,4 @@
-"""Reductions through shared memory are bitwise identical to messages, and all memory is freed."""
+"""Reductions by shared memory and by messages are bitwise identical, and all memory is freed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ r, n = dist.rank(), dist.size()
 ops = ow.ops.dist
 dist.new_group("turned", range(n - 1, -1, -1))
 taken = hashlib.sha256()
-# Sizes around one slot of 256 KiB, and a size beyond all slots of a process.
+# Sizes near one slot of 256 KiB, and a size that exceeds all slots of a process together.
 for size in (1, 1000, 65_535, 65_536, 65_537, 3_000_001):
     x = np.random.default_rng(r).normal(size=size).astype(np.float32)
     for reduce in ("sum", "mean", "max", "min"):
@@ -131,7 +131,7 @@ def test_an_invalid_value_of_the_environment_variable_is_refused(
 
 def list_shared_files() -> set[str]:
     folder = Path("/dev/shm")
-    # Without folders, which a test that runs at the same time may create.
+    # Folders are omitted, since a test that runs at the same time may create some.
     return {path.name for path in folder.iterdir() if path.is_file()} if folder.is_dir() else set()
 
 
@@ -277,8 +277,8 @@ import opwright_dist as dist
 
 r, n = dist.rank(), dist.size()
 ops = ow.ops.dist
-# Empty arrays, one element per process, sizes around a part of a slot of 256 KiB, and sizes beyond
-# all slots.
+# Empty arrays, one element per process, sizes near a part of a 256 KiB slot, and sizes that exceed
+# all slots together.
 for rows in (0, n, 4096 // n * n, 65_536 // n * n - n, 65_536 // n * n + n, 1_500_000 // n * n):
     for shape, axis in (((rows,), 0), ((2, rows), 1), ((rows, 1), 0)):
         draws = [np.random.default_rng(k).normal(size=shape).astype(np.float32) for k in range(n)]

@@ -1,4 +1,4 @@
-"""Scripts of several processes, for both emulated and real GPUs."""
+"""Scripts that run in several processes, on both emulated and real GPUs."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ same(ops.broadcast(mine > 100, root=n - 1), all_parts[n - 1] > 100)
 same(ops.barrier(mine), mine)
 same(ops.all_reduce(np.zeros((0, 3), np.float32)), np.zeros((0, 3), np.float32))
 
-# Rows are used as weights only for a mean.
+# The numbers of rows are used as weights only for a mean.
 batch = np.ones((r + 2, 1), np.float32)
 weighted = {"rows": batch, "unequal_rows": "weight"}
 same(ops.all_reduce(mine, **weighted), total)

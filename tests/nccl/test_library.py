@@ -1,5 +1,4 @@
-"""NVIDIA's NCCL without a GPU is found, opened and queried for ids; a missing or old library is
-reported."""
+"""Without a GPU, NCCL is found, opened and queried for ids; a missing or old NCCL is reported."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_process_that_exits_is_reported_immediately(
     assert store.finalized == {2}
 
 
-def test_the_final_exchange_also_waits_for_processes_that_have_finished(
+def test_the_final_exchange_waits_even_for_processes_that_have_said_goodbye(
     connections: list[Connection],
 ) -> None:
     first, second, _ = connections

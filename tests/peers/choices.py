@@ -61,13 +61,13 @@ def _not_finite(given: Inputs) -> Array:
 
 
 def _without_derivative(x: Array, y: Array) -> Array:
-    """Mark elements for which PyTorch squares both numbers and gets 0 or infinity."""
+    """Mark elements where squaring x and y, as PyTorch does, gives 0 or infinity."""
     largest = np.maximum(np.abs(x), np.abs(y)).astype(np.float64)
     return ~((largest > 1e-150) & (largest < 1e150))
 
 
 def _singular(given: Inputs) -> Array:
-    """Mark matrices without an inverse, from which PyTorch computes the gradient."""
+    """Mark singular matrices, because PyTorch computes the gradient from the inverse."""
     x = given["x"].astype(np.float64)
     return np.array(bool((np.linalg.matrix_rank(x) < x.shape[-1]).any()))
 

@@ -111,7 +111,7 @@ def images(rank: int, channels: int = 4) -> dict[str, Any]:
 
 
 def within(lengths: ow.Variable, x: ow.Variable, out: ow.Variable) -> ow.Variable:
-    """Return out with zeros in the padding, as in opwright."""
+    """Return `out` with zeros in the padding, as in opwright."""
     seen = ow.ops.sequence_mask(lengths, x)
     return ow.ops.where(ow.ops.unsqueeze(seen, axis=[2]), out, ow.ops.fill_like(out, value=0.0))
 

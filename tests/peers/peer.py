@@ -21,7 +21,7 @@ SERVER = Path(__file__).parent / "server" / "server.py"
 
 
 class LackingError(Exception):
-    """Raised if a peer lacks an operator, a dtype or a call."""
+    """Raised if a peer does not support an operator, a dtype or a call."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The benchmark of single operators compares equal work, and writes the file for the site."""
+"""The single-operator benchmark compares equal work, and writes the file for the site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`append_backward` twice agrees with PyTorch's double backward, operator by operator."""
+"""Calling `append_backward` twice agrees with PyTorch's double backward for each operator."""
 
 from __future__ import annotations
 

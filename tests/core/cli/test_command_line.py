@@ -1,4 +1,4 @@
-"""The command ``opwright``, run in a process with installed test distributions."""
+"""Runs the command ``opwright`` in a process with installed test distributions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opwright.cli.command import list_commands
 from opwright.context import context
 from sites import KERNEL_HOOK, OP_HOOK, TABLE
 
-# Commands of the packages that are on every site.
+# Commands provided by opwright and opwright_kit, which are installed on every site.
 COMMANDS = [
     name
     for name, command in list_commands().items()
@@ -164,7 +164,7 @@ CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
 
 
 def test_doctor_accepts_a_kernel_for_a_device_that_no_plugin_provides(site):
-    """Such kernels belong to a package extra that is not installed."""
+    """A kernel for an unknown device belongs to a package extra that is not installed."""
     hook = "registry.add('acme.swish', device='gpu', dtypes='*', kernel='not_there:k')\n"
     site.add("acme")
     site.add("more", KERNEL_HOOK + hook)

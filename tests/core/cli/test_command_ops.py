@@ -23,7 +23,7 @@ def table(text):
 
 
 def sections(text):
-    """Return the sections of a page, as lines by title."""
+    """Return a dict that maps each section title of a page to its lines."""
     blocks = [block.splitlines() for block in text.split("\n\n")]
     return {lines[0]: lines[1:] for lines in blocks if not lines[0].startswith(" ")}
 
@@ -306,7 +306,7 @@ def test_every_installed_operator_has_a_page_of_100_columns_whose_example_runs()
         with np.errstate(all="ignore"), context_guard(context):
             exec(code["code"], names)  # the example on the page must run
     definitions = map(context.ops.get, without)
-    # For a PyTorch call, the graph translator describes the call instead.
+    # Exclude operators for PyTorch calls, which the graph translator describes instead.
     definitions = (d for d in definitions if not d.op_type.startswith("torch."))
     assert [d.op_type for d in definitions if not d.plan_only and d.control is None] == []
 

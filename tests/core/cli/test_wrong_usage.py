@@ -26,7 +26,8 @@ GOOD = {
 }
 """The valid arguments that a command needs in addition to the invalid argument."""
 
-# Invalid words by command and argument; each list is passed with GOOD, or alone if positional.
+# Invalid words by command and argument. If the argument is an option, its words are added to the
+# arguments in GOOD; otherwise, they are passed alone.
 WRONG = {
     ("ops", "type"): [["tahn"]],
     ("kernels", "pattern"): [["tahn"], ["tahn*"]],

@@ -38,7 +38,7 @@ def complex_maker():
 
 
 def complex_shape(ctx):
-    """Infer out from x, saved from weight, and positions from index."""
+    """Infer `out` from `x`, `saved` from `weight`, and `positions` from `index`."""
     ctx.set_metas("out", ctx.inputs("x"))
     ctx.set_output("count", [])
     ctx.set_output("saved", ctx.input("weight").shape)

@@ -77,7 +77,7 @@ def test_equal_programs_are_written_as_identical_bytes():
     assert data == to_bytes(pb.ProgramDesc.FromString(data))
 
 
-def test_the_checksum_is_at_the_position_of_the_wire_format():
+def test_the_checksum_is_the_last_field_in_the_wire_format():
     data = to_bytes(program())
     assert pb.ProgramDesc.FromString(data).checksum == zlib.crc32(data[:-6])
     assert max(field.number for field in pb.ProgramDesc.DESCRIPTOR.fields) == 2000

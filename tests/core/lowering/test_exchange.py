@@ -1,4 +1,4 @@
-"""Edits that replace a producer and its consumer at once, with a new value between them."""
+"""A producer and its consumer are replaced at once by operators connected through a new value."""
 
 from __future__ import annotations
 

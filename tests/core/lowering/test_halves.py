@@ -1,4 +1,4 @@
-"""Graphs cut into an early and a late half: allowed edits, and the values saved in between."""
+"""Tests edits of graphs cut into an early and a late half, and the values saved in between."""
 
 from __future__ import annotations
 

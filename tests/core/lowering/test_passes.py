@@ -91,14 +91,14 @@ def test_the_error_for_a_removed_value_names_the_pass_and_the_value(context, fun
         _compiled(context, function)
 
 
-def test_a_pass_may_assign_operators_of_any_iterable(context):
+def test_a_pass_may_assign_any_iterable_of_operators(context):
     def assign(graph):
         graph.ops = tuple(graph.ops)
 
     assert _compiled(context, assign) == 2
 
 
-def test_a_pass_may_use_shapes_of_numpy_integers_and_any_set_of_operators(context):
+def test_a_pass_may_use_numpy_integers_in_shapes_and_a_frozenset_of_operators(context):
     def fuse(graph):
         add, relu = graph.ops
         (x,), (y,) = add.inputs

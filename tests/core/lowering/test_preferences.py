@@ -66,7 +66,7 @@ def test_kernels_without_preferences_are_not_prepared(scales):
     assert scales.prepared == []
 
 
-def test_kernels_after_the_last_kernel_with_the_preference_are_not_prepared(scales):
+def test_kernels_after_the_last_kernel_that_prefers_the_value_are_not_prepared(scales):
     scales.add("best", 60, refuses=True, **BEST)
     scales.add("plain", 50)
     assert ask() == (False, None)

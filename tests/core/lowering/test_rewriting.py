@@ -71,7 +71,7 @@ def test_an_operator_with_a_pinned_kernel_is_not_fused(context):
 
 
 @pytest.mark.parametrize(("pins", "done"), [({"add": "numpy"}, True), ({"*": "toy"}, False)])
-def test_a_pin_applies_to_the_new_operator_of_its_type(context, pins, done):
+def test_a_pin_also_applies_to_operators_that_an_edit_adds(context, pins, done):
     with context_guard(context.with_pins(pins)):
         graph = graph_of(chain())
         add = graph.ops[0]

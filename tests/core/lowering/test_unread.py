@@ -96,7 +96,7 @@ def test_a_value_that_stays_in_the_scope_is_written(halver):
     np.testing.assert_array_equal(scope.find_var("half").numpy(), X / 2)
 
 
-def test_a_pass_of_phase_memory_must_not_read_unwritten_values(context, halver, monkeypatch):
+def test_a_memory_phase_pass_must_not_read_unwritten_values(context, halver, monkeypatch):
     def read_half(graph):
         for op in graph.of_type("tanh"):
             (halved,) = graph.of_type("toy.halve")

@@ -1,4 +1,4 @@
-"""Calls a plan like native code of another framework, which passes addresses of its own memory."""
+"""Calls a plan as native code of another framework does, with addresses of the caller's memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RUN = ctypes.CFUNCTYPE(
 
 
 def run_directly(plan: Any, feeds: Sequence[int], results: Sequence[int]) -> str:
-    """Run a plan on arrays at given addresses, without the GIL; return its message."""
+    """Run a plan on arrays at given addresses, without the GIL; return the error message or ''."""
     function, address = plan.direct_entry()
     message = ctypes.create_string_buffer(512)
     status = _RUN(function)(

@@ -1,4 +1,4 @@
-"""Calls, branches and loops, and plans continued by another plan once shapes are known."""
+"""Tests calls, branches, loops, and plans that another plan continues once shapes are known."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ class Stop(BaseException):
     pass
 
 def stop(number, frame):
-    # Interrupts between two registrations, or right after the last registration.
+    # Interrupt the import between two registrations, or right after the last registration.
     if hasattr(sys.modules.get("opwright._runtime"), "Device"):
         signal.setitimer(signal.ITIMER_REAL, 0)
         raise Stop

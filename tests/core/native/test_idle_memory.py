@@ -1,5 +1,4 @@
-"""Memory that eager calls keep between calls is bounded in bytes, measured in separate
-processes."""
+"""Eager operators keep a bounded number of bytes between calls, measured in separate processes."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ grown = used_mb() - before
 assert grown < MOST, f"{grown:.0f} MB more than before the calls"
 """
 
-# Besides the bound of 64 MiB, the host keeps 256 MiB of freed blocks for later allocations.
+# In addition to the bound of 64 MiB, the host keeps 256 MiB of freed blocks for reuse.
 KEPT_MB = 64 + 256 + 60
 
 
@@ -63,7 +62,7 @@ def test_the_memory_of_one_large_call_is_freed(call: str) -> None:
 
 
 def test_a_small_workspace_is_kept_and_a_large_workspace_is_recreated() -> None:
-    """The plan is kept in both cases; only its instance is freed."""
+    """Plans are kept for both workspaces; only the instance with the large workspace is freed."""
     run_child(
         "return ow.ops.sort(np.arange(n, dtype=np.float32)[::-1].copy())",
         """

@@ -66,7 +66,7 @@ def put(device):
 
 
 def drop_circle(held):
-    """Pop an item into a reference cycle, and run the garbage collector."""
+    """Move an item of `held` into a reference cycle, and run the garbage collector."""
     circle = [held.pop()]
     circle.append(circle)
     del circle

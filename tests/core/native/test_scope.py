@@ -10,7 +10,7 @@ from opwright import _runtime as rt
 from opwright.errors import DtypeError, ProgramError, ShapeError, VariableNotFoundError
 
 
-def test_find_var_searches_parent_scopes_and_var_creates_in_the_current_scope():
+def test_find_var_searches_parent_scopes_but_var_creates_a_variable_in_the_current_scope():
     root = rt.Scope()
     child = root.new_scope()
     root.var("w").set(f32(1))
@@ -151,7 +151,7 @@ def test_the_error_names_a_persistable_that_is_missing_or_has_a_wrong_shape():
         compiled(plan, "x", scope=scope)(x=f32(1, 1, 1, 1))
 
 
-def test_create_writes_zeros_in_the_scope_of_the_run_and_keeps_matching_values():
+def test_a_created_variable_is_zero_in_the_scope_of_the_run_and_keeps_a_matching_value():
     make = PlanMaker()
     step = make.persistable("@step", (1,), "int64", create=True)
     make.python(lambda out: np.add(out, 1, out=out), [], [step])

@@ -1,4 +1,4 @@
-"""Blocks contain variables by name, and check and infer operators when they are appended."""
+"""Blocks contain variables by name; appending an operator checks it and infers its outputs."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_declaring_an_equal_variable_returns_it(block):
         block.create_parameter("x", [None, 4])
 
 
-def test_a_name_can_be_rewritten_with_a_compatible_shape(block):
+def test_an_operator_can_overwrite_a_variable_of_compatible_shape(block):
     block.append_op("scale", {"x": "x"}, {"out": "h"})
     block.append_op("relu", {"x": "h"}, {"out": "h"})
     assert block.var("h").shape == (-1, 4)

@@ -39,6 +39,6 @@ def test_a_device_number_with_thousands_of_digits_is_refused():
         DeviceName.parse("cuda:" + "1" * 5000)
 
 
-def test_the_error_for_a_host_number_does_not_suggest_another_number():
+def test_the_error_for_a_numbered_host_device_suggests_the_name_without_a_number():
     with pytest.raises(DeviceNotFoundError, match="got 'one'; write 'cpu'$"):
         DeviceName.parse("cpu:one")

@@ -1,4 +1,4 @@
-"""The halves of a cut network return results in the requested form, and intermediate values."""
+"""The halves of a cut network return results in the requested form and pass on other values."""
 
 from __future__ import annotations
 

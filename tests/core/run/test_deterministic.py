@@ -44,7 +44,7 @@ def add(context, library, kernel, **options):
 
 
 def count(deterministic, size=300_000):
-    """Run acme.count, by default on an array too large for a short plan; return an element."""
+    """Run acme.count, by default on an array too large for a short plan; return one element."""
     network = ow.Network([ow.Operator("acme.count", x="x", out="out")])
     call = network.compile(["x"], ["out"], deterministic=deterministic)
     return call(x=np.zeros(size, "float32"))[0][0]

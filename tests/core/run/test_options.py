@@ -35,7 +35,7 @@ class Rounding:
 
 @pytest.fixture
 def context():
-    """Make a Context with one operator, one kernel and two options, and make it the current one."""
+    """Create a Context with one operator, one kernel and two options, and make it current."""
     made = ow.Context()
     maker = OpMaker("toy.scale").add_comment("out = x * (1 + digits).")
     maker.add_input("x", "any shape, float").add_output("out", "that of x").same_dtype_as("x")

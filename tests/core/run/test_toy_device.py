@@ -211,7 +211,7 @@ def _compile_on(name, devices):
         return network.compile(["x"], [last], device=name, scope=ow.Scope(), fetch_device=True)
 
 
-def test_a_plugin_that_opens_devices_by_number_can_provide_several():
+def test_a_plugin_that_opens_devices_by_number_can_provide_several_devices():
     for name in ("pair", "pair:1"):
         (out,) = _compile_on(name, Pair())(x=X)
         assert out.device == name

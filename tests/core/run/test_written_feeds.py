@@ -14,7 +14,7 @@ FIXED.flags.writeable = False
 
 
 def running():
-    """Return operators that add x to mean twice, with reads in between and after."""
+    """Return operators that add `x` to `mean` twice, and read `mean` after each addition."""
     return [
         ow.Operator("add", x="mean", y="x", out="mean"),
         ow.Operator("multiply", x="mean", y="x", out="between"),
@@ -24,7 +24,7 @@ def running():
 
 
 def composite():
-    """Return operators that overwrite mean with tanh(mean * x) and read it afterwards."""
+    """Return operators that overwrite `mean` with tanh(mean * x) and then read `mean`."""
     return [
         ow.Operator("multiply", x="mean", y="x", out="h"),
         ow.Operator("tanh", x="h", out="mean"),
@@ -126,7 +126,7 @@ def test_an_array_that_cannot_be_written_in_place_is_refused_and_unchanged(mean,
     np.testing.assert_array_equal(X, before[1])
 
 
-def test_an_overlap_with_a_variable_is_refused():
+def test_a_written_feed_that_overlaps_a_variable_is_refused():
     scope, mean = ow.Scope(), np.zeros(3, np.float32)
     scope.var("x").borrow(mean)
     call = ow.Network(running()).compile(["mean"], [], scope=scope, writes=["mean"])
@@ -142,7 +142,7 @@ def test_an_overlap_with_a_variable_is_refused():
         ("mean", r"writes must be a list, got 'mean'; write writes=\['mean'\]"),
     ],
 )
-def test_writes_must_name_written_feeds_when_compiled(writes, reason):
+def test_compile_refuses_writes_that_are_not_written_feeds(writes, reason):
     with pytest.raises(FeedError, match=reason):
         ow.Network(running()).compile(["mean", "x"], writes=writes)
 

@@ -167,7 +167,7 @@ def tape(acme: Acme, compiler: Compiler) -> Any:
 
 @pytest.fixture
 def slower_kernel() -> str:
-    """Code for the hook module that registers a Python kernel of low priority (times 10)."""
+    """Hook-module code that registers a low-priority Python kernel, which multiplies by 10."""
     return """
     registry.add("acme.scale", device="cpu", dtypes="*", library="slow", priority=1,
                  kernel="opwright_acme.slow:scale")

@@ -1,6 +1,6 @@
 """Arrays of another library on the device "tape"; DLPack exports them, but NumPy cannot read them.
 
-Their memory is filled with NaN and freed when the last array that uses it is deleted.
+When the last array that uses a block of memory is deleted, the block is filled with NaN and freed.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class ExchangedArray(TapeArray):
 
 
 def take_in_order(source: Any) -> TapeArray:
-    """Import a tensor on the stream of the library, like DLPack consumers."""
+    """Import a tensor on the stream of the library, as DLPack consumers do."""
     made = from_dlpack(source, stream=_library.tape_foreign_stream())
     made.source = source
     return made

@@ -20,7 +20,7 @@ NAME = "__tape_place__"
 
 @pytest.fixture
 def tape(acme, compiler):
-    """The tape, with `arrays` that declare an attribute."""
+    """The tape with array helpers that declare the attribute `NAME`."""
     acme.use(compiler.build("tape.cc"), table_with_python(arrays="tape_arrays:PLACING"))
     return Tape(acme.site / "opwright_acme" / "libacme.so")
 
@@ -177,6 +177,6 @@ def test_device_arrays_that_name_an_attribute_need_locate_and_describe(acme, com
     )  # plans without Python kernels do not need them
 
 
-def test_an_object_without_the_attribute_is_reported_as_not_an_array(tape):
+def test_the_error_for_an_object_without_the_attribute_asks_for_an_array(tape):
     with pytest.raises(DtypeError, match="add: x: must be an array of numbers"):
         ow.ops.add(object(), X)

@@ -80,7 +80,7 @@ def test_the_error_for_a_missing_dependency_or_symbol_quotes_the_loader(compiler
     fails(path, 'a library must be loadable by the system, got "undefined symbol: nowh')
 
 
-def test_a_missing_entry_symbol_or_another_abi_is_refused(compiler):
+def test_a_library_with_a_missing_entry_symbol_or_another_abi_is_refused(compiler):
     path = compiler.build("plugin.c", "-DENTRY=something_else")
     fails(path, "a plugin library must export opwright_plugin_v1, got none of this name; define")
     path = compiler.build("plugin.c", "-DENTRY=opwright_plugin_v2")
@@ -152,7 +152,7 @@ def test_a_missing_entry_symbol_or_another_abi_is_refused(compiler):
         ("plugin.n_devices = 1", "plugin table: devices must be an array .* got 1 at NULL"),
     ],
 )
-def test_a_malformed_table_is_refused_with_the_rule_it_breaks(compiler, fault, text):
+def test_the_error_for_a_malformed_table_states_the_broken_rule(compiler, fault, text):
     fails(compiler.build("plugin.c", f"-DFAULT={fault}"), text)
 
 

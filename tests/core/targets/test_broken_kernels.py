@@ -48,7 +48,7 @@ MODULE, LIBRARY = "opwright_acme.broken:scale", "opwright_acme/libacme.so"
 
 @pytest.fixture
 def broken(acme, slower_kernel, tmp_path):
-    """Install a plugin whose first kernel is broken; it may have a second, slower kernel."""
+    """Install a plugin whose first kernel is broken and which may have a second, slower kernel."""
 
     def install(target, text="import not_there\n", others=slower_kernel):
         table = PYTHON.replace("BROKEN", repr(target)) + others
@@ -218,7 +218,7 @@ def test_the_error_for_a_missing_linked_library_names_it_and_the_package(needy):
 def elsewhere(needy, acme):
     """Install a linked library in a folder outside the search path.
 
-    This happens to libdnnl if its distribution and the plugin are in different environments.
+    libdnnl is in such a folder if its distribution and the plugin are in different environments.
     """
     needy("other-lib")
     info = acme.site / "other_lib-2.0.dist-info"
@@ -232,7 +232,7 @@ def elsewhere(needy, acme):
 
 @pytest.mark.usefixtures("elsewhere")
 def test_a_library_of_a_required_package_is_found_outside_the_search_path(acme):
-    # This needs a separate process, since the library stays open.
+    # The operator runs in a separate process, since a library stays open until the process exits.
     text = acme.python("import numpy, opwright\nprint(opwright.ops.acme.scale(numpy.ones(2)))")
     assert text.strip() == "[2. 2.]"
 

@@ -1,4 +1,4 @@
-"""Python kernels on a device of a compiled library use its arrays and stream, and are captured."""
+"""Python kernels on a library's device use the device's arrays and stream, and are captured."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def test_a_plan_runs_on_the_device_with_the_given_number(tape):
     assert tape.count("streams") == 2
 
 
-def test_number_0_is_the_device_without_a_number(tape):
+def test_tape_0_and_tape_name_the_same_device(tape):
     network, last = make_network("add")
     call = network.compile(["x"], [last], device="tape:0", scope=ow.Scope(), fetch_device=True)
     (tensor,) = call(x=X)

@@ -1,4 +1,4 @@
-"""The opwright-cpu algebra kernels match NumPy for sizes around lines, blocks and panels."""
+"""The opwright-cpu algebra kernels match NumPy for sizes near line, block and panel sizes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_distances_of_close_vectors_keep_full_precision(n, m, k, p, dtype):
 
 
 def distance_gradients(x, y, share, p):
-    """Return the gradients of sum(share * cdist(x, y)), and float64 gradients from differences."""
+    """Return the gradients of sum(share * cdist(x, y)), and expected float64 gradients."""
 
     def loss(x, y, share):
         return ow.ops.sum(ow.ops.multiply(ow.ops.cdist(x, y, p=p), share))
@@ -114,7 +114,7 @@ def distance_gradients(x, y, share, p):
 @pytest.mark.parametrize(
     ("left", "right"), [((21, 5), (70, 5)), ((3, 1, 17, 33), (2, 65, 33)), ((1, 1), (1, 1, 1))]
 )
-def test_gradients_of_distances_are_sums_of_differences(left, right, p, dtype):
+def test_gradients_of_distances_match_sums_over_pairwise_differences(left, right, p, dtype):
     x, y = RNG.standard_normal(left).astype(dtype), RNG.standard_normal(right).astype(dtype)
     y[..., 0, :] = x[(0,) * (x.ndim - 2) + (0,)]  # equal vectors have no gradient
     share = RNG.standard_normal((*np.broadcast_shapes(left[:-2], right[:-2]), left[-2], right[-2]))

@@ -90,7 +90,7 @@ def assert_same(
 n_threads = thread_counts(1, 2, 3)
 
 
-# Sizes around blocks of queries, blocks of keys, and vectors.
+# Sequence lengths near the sizes of query blocks, key blocks and vectors.
 @pytest.mark.parametrize("time", [2, 31, 64, 65, 130, 400])
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_step_gives_the_same_results_with_and_without_the_pass(time, causal, n_threads):

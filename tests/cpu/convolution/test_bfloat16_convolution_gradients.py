@@ -30,7 +30,7 @@ CASES = [
     ((4, 12, 12, 20), (50, 20, 5, 5), {}),
     ((2, 9, 9, 40), (24, 20, 3, 3), {"groups": 2, "paddings": [0, 1, 2, 0]}),
     ((2, 9, 8, 16), (32, 16, 1, 1), {"strides": [2, 2]}),
-    # Too many weights for separate sums in each thread.
+    # This case has too many weights for separate sums in each thread.
     ((3, 4, 4, 260), (256, 260, 3, 3), {"paddings": [1, 1, 1, 1]}),
 ]
 """Shapes of x and of the weight, and attributes."""
@@ -79,7 +79,7 @@ def test_gradients_in_bfloat16_match_float_sums_rounded_once(x, weight, attrs, n
     got = compute(arrays, attrs, "bfloat16", "onednn", n_threads)
     wanted = compute(arrays, attrs, "float64", "numpy")
     for slot in SLOTS:
-        # The tolerance is half a step of bfloat16 plus the error of a float sum that may cancel.
+        # The tolerance is half a bfloat16 ulp plus the error of a float sum whose terms may cancel.
         scale = np.abs(wanted[slot]).max()
         np.testing.assert_allclose(got[slot], wanted[slot], rtol=2**-8, atol=scale * 1e-5)
 
@@ -103,7 +103,7 @@ def test_infinities_and_nan_affect_only_gradients_that_depend_on_them(
     index = (1, 1, *at) if slot == "weight" else (1, *at, 1)
     arrays[slot][index] = special
     got = compute(arrays, attrs, "bfloat16", "onednn", 2)
-    # For each gradient, the number of summed products that contain the special number.
+    # For each gradient, count the summed products that contain the special number.
     marks = {name: np.zeros_like(array) for name, array in arrays.items()}
     marks[slot][index] = 1
     ones = {name: np.ones_like(array) for name, array in arrays.items()}

@@ -1,7 +1,7 @@
-"""Convolutions computed by opwright-cpu kernels instead of oneDNN.
+"""Tests convolutions that are computed by opwright-cpu kernels instead of oneDNN.
 
-These are convolutions with few channels per group, with windows of one pixel, and 3 x 3 Winograd
-convolutions.
+The opwright-cpu kernels compute convolutions with few channels per group, convolutions with windows
+of one pixel, and 3 x 3 Winograd convolutions.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ TILED = [
     Case((1, 40, 37, 64), (64, 64, 3, 3), paddings=AROUND),
     Case((2, 18, 21, 64), (64, 64, 3, 3), paddings=(2, 2, 2, 2)),
 ]
-# Cases with few pixels, where the weight is divided among threads: panels of any width, split sums.
+# Cases with few pixels, for which the weight is divided among threads; they cover panels of any
+# width and split sums.
 FEW = [
     Case((1, 1, 1, 90), (40, 90, 1, 1)),
     Case((2, 1, 2, 33), (7, 33, 1, 1)),
@@ -110,7 +111,7 @@ def test_results_and_gradients_match_float64(case: Case, n_threads: int) -> None
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6 * float(np.abs(b).max()))
 
 
-# tanh is excluded, because its results are small compared with its arguments and their errors.
+# tanh is excluded because its results are small, but its arguments and their errors are large.
 @pytest.mark.parametrize("activation", ["", *(name for name in ACTIVATIONS if name != "tanh")])
 @pytest.mark.parametrize(
     "case",

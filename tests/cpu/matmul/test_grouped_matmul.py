@@ -1,4 +1,4 @@
-"""Products of groups of rows, divided among threads by rows or by columns."""
+"""Grouped matrix products are divided among threads by rows or by columns."""
 
 from __future__ import annotations
 

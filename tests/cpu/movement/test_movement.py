@@ -216,7 +216,7 @@ def test_random_numbers_are_bitwise_identical_to_the_numpy_kernels_for_any_threa
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
-def test_the_dropout_mask_matches_the_random_words_of_the_elements(probability: float) -> None:
+def test_dropout_keeps_elements_whose_random_word_reaches_the_threshold(probability: float) -> None:
     x = numbers(BIG + 5)
     x[7] = np.inf
     keep = random_words(x.size, 9, 0, None).astype(np.uint64) >= int(probability * 2**32)

@@ -1,4 +1,4 @@
-"""Networks of convolutions give the same results with and without the convolution passes."""
+"""Convolutional networks give the same results with and without the convolution passes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_kernels_of_fused_convolutions_are_prepared_only_for_channels_last(monke
 
 
 @needs_bfloat16
-def test_a_residual_network_in_bfloat16_is_fused_as_in_float32_without_more_roundings():
+def test_a_residual_network_in_bfloat16_is_fused_as_in_float32_without_additional_rounding():
     net, wide = Net(residual_net, dtype="bfloat16"), Net(residual_net)
     wide.x = net.x.astype("float32")
     for variable in wide.main.global_block().vars.values():
@@ -216,7 +216,7 @@ def test_groups_strides_and_uneven_paddings_are_kept():
     assert Net(write).check()["cpu.conv2d_fused"] == 1
 
 
-def test_images_that_are_channels_last_are_not_transposed():
+def test_channels_last_images_are_not_transposed():
     def write(x):
         weight = parameter("weight", (4, 8, 3, 3))
         return layers.relu(ops.conv2d(x, weight, data_format="NHWC"))

@@ -1,4 +1,4 @@
-"""A chain of element-wise operators fused into one step gives the same results as the operators."""
+"""A fused chain of element-wise operators gives the same results as separate operators."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def attention(q: ow.Variable, k: ow.Variable, v: ow.Variable) -> Any:
 
 @pytest.mark.parametrize("shape", [(2, 5, 3, 4), (1, 70, 2, 32), (3, 1, 4, 16), (2, 6, 1, 8)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_heads_and_their_gradients_are_multiplied_without_a_copy(shape, dtype):
+def test_attention_heads_and_their_gradients_are_multiplied_without_a_copy(shape, dtype):
     types = assert_same(attention, shape, shape, shape, dtype=dtype)
     assert types["cpu.folded_matmul"] == 6
     assert types["transpose"] == 0

@@ -65,7 +65,7 @@ def assert_same(step: Step, rows: int = 130, fetch: list[Any] | None = None) -> 
     return types
 
 
-# Sizes of rows, hidden and output columns around tiles, panels and blocks.
+# Numbers of rows, hidden columns and output columns near tile, panel and block sizes.
 SIZES = [(48, 16, 16), (130, 80, 48), (253, 272, 144), (600, 528, 80), (64, 1040, 64)]
 
 

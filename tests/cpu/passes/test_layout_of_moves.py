@@ -1,4 +1,4 @@
-"""Operators between convolutions that move images or have axis attributes run channels last."""
+"""Operators that move images or have axis attributes run channels last between convolutions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ AS_THEY_LIE = {
 
 
 @pytest.mark.parametrize("write", AS_THEY_LIE.values(), ids=AS_THEY_LIE.keys())
-def test_operators_with_axes_between_convolutions_run_in_nhwc(write):
+def test_operators_with_axis_attributes_run_in_nhwc_between_convolutions(write):
     Net(write, training=True).check()
     assert Net(write).check()["transpose"] <= 2 + ("shuffled" in write.__code__.co_names)
 

@@ -1,4 +1,4 @@
-"""Runs a case while all threads receive signals; counts handlers on a wrong stack."""
+"""Runs a case while all threads receive signals; counts handlers that run on a wrong stack."""
 
 from __future__ import annotations
 

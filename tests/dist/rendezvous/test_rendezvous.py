@@ -153,7 +153,7 @@ def test_a_line_beyond_the_limit_closes_its_connection(server: Echo) -> None:
         assert server.left == [0]
 
 
-def test_a_client_that_does_not_read_neither_blocks_other_clients_nor_uses_memory(
+def test_a_client_that_never_reads_does_not_block_other_clients_or_use_memory(
     server: Echo,
 ) -> None:
     with connect(server, 0) as lazy, connect(server, 1) as other:

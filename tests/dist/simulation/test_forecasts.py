@@ -87,7 +87,7 @@ def test_layers_are_sent_in_buckets_from_the_last_to_the_first():
     assert step.compute_s == pytest.approx(1.0)
 
 
-def test_layers_must_be_given_as_nonnegative_numbers():
+def test_layers_must_be_pairs_of_nonnegative_seconds_and_bytes():
     with pytest.raises(DistError, match="layers must be pairs of non-negative seconds and bytes"):
         step_of_layers([])
     with pytest.raises(DistError, match="non-negative"):

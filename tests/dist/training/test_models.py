@@ -48,7 +48,7 @@ def test_in_one_process_a_data_parallel_model_is_bitwise_identical(choice: Any) 
     )
 
 
-def test_minimize_averages_gradients_and_shares_the_startup() -> None:
+def test_minimize_averages_gradients_and_broadcasts_the_startup_values() -> None:
     with ow.program_guard(ow.Program(), ow.Program()) as (main, startup):
         loss = layers.mean(layers.fc(layers.data("x", [None, 6]), 2))
         nn.optimizer.Momentum(0.1).minimize(loss, data_parallel="world")
@@ -104,7 +104,7 @@ def test_each_process_receives_its_shard_of_each_batch(two: Any, shuffle: bool) 
         np.testing.assert_array_equal(left["y"], right["y"])
 
 
-def test_a_position_counts_complete_batches(two: Any) -> None:
+def test_sharded_and_unsharded_batches_have_the_same_position(two: Any) -> None:
     shared, whole = nn.batches(DATA, 8, seed=1, shard=True), nn.batches(DATA, 8, seed=1)
     next(shared), next(whole)
     assert shared.position == whole.position
@@ -144,7 +144,7 @@ def test_a_stream_yields_only_the_samples_of_its_process(two: Any) -> None:
         np.testing.assert_array_equal(part, batch[len(batch) // 2 :])
 
 
-def test_batches_that_are_not_shared_are_refused_by_train(two: Any) -> None:
+def test_train_refuses_unsharded_batches_for_a_data_parallel_model(two: Any) -> None:
     model = build(data_parallel=True)
     with pytest.raises(AttributeValueError, match="must share the batches.*shard='world'"):
         nn.train(model, nn.batches(DATA, 8), epochs=1)

@@ -54,7 +54,7 @@ def test_gradients_of_the_last_layers_are_averaged_first() -> None:
     assert rows == {"x"}
 
 
-def test_a_startup_program_is_shared_once() -> None:
+def test_sharing_a_startup_program_twice_broadcasts_each_value_once() -> None:
     main, startup = ow.Program(), ow.Program()
     with ow.program_guard(main, startup):
         layers.fc(layers.data("x", [None, 8]), 4)

@@ -1,5 +1,4 @@
-"""``opwright bench``: kernels timed alternately, compared, and reported with the reason if they do
-not run."""
+"""``opwright bench`` times and compares kernels alternately, or reports why they do not run."""
 
 from __future__ import annotations
 
@@ -242,7 +241,7 @@ def blend():
     )
 
 
-def test_shapes_dtypes_and_attributes_are_read_from_words():
+def test_shapes_dtypes_and_attributes_are_parsed_from_command_line_words():
     definition = blend()
     shapes = read_shapes(
         ["x=2x3", "x=2,3", "label=4x2:int32", "mask=()", "like=7"], definition.proto

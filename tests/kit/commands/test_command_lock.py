@@ -1,4 +1,4 @@
-"""``opwright lock``: writes the lock file of a saved program, or checks an existing one."""
+"""``opwright lock`` writes the lock file of a saved program, or checks an existing lock file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``opwright run``: runs a saved program on arrays from files."""
+"""``opwright run`` runs a saved program on arrays from files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``opwright stubs``: what mypy reports for calls, in an environment with additional operators."""
+"""Tests mypy reports for calls after ``opwright stubs``, with additional operators installed."""
 
 from __future__ import annotations
 

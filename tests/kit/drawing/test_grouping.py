@@ -1,4 +1,4 @@
-"""Layers on the page: the operators of a layer form a group, which can be closed to one box."""
+"""On the page, the operators of a layer form a group that can be collapsed into one box."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_operators_of_a_layer_are_grouped_by_role(graph):
     assert found["conv2d_1", "forward"] == ["conv2d", "relu"]
     assert "relu_grad" in found["conv2d_1", "gradient"]
     assert found["conv2d_0", "update"] == ["sgd", "sgd"]
-    # It reads the output of fc_0, but belongs to the gradient of the loss.
+    # The missing operator reads the output of fc_0, but belongs to the gradient of the loss.
     assert "softmax_with_cross_entropy_grad" not in found["fc_0", "gradient"]
 
 
@@ -85,7 +85,7 @@ def test_a_layer_named_by_its_user_is_found_by_its_parameters():
     assert (layer.name, len(layer.members)) == ("hidden", 2)
 
 
-def test_every_layer_has_a_focusable_header_and_its_open_and_closed_heights(graph, page):
+def test_every_layer_has_a_focusable_header_and_states_its_open_and_closed_heights(graph, page):
     heads = re.findall(r'<g class="head"[^>]*>', page)
     assert len(heads) == len(find_layers(graph)) > 4
     for head in heads:

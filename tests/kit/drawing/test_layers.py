@@ -1,4 +1,4 @@
-"""The layered layout: edges go down, nodes of a row do not touch, chains are straight."""
+"""In the layered layout, edges go down, nodes in a row do not touch, and chains are straight."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_chain_with_leaves_stays_straight():
 
 
 def _residual_training(n_blocks):
-    """Residual blocks, a gradient of each node, and two updates after each gradient."""
+    """Return a graph of residual blocks, a gradient of each node, and two updates per gradient."""
     edges, last, forward = [], 0, [0]
     for _ in range(n_blocks):
         first = last
@@ -101,7 +101,7 @@ def test_a_node_without_predecessors_is_placed_above_its_first_reader():
     assert layout.row[3] == layout.row[4] - 1
 
 
-def test_many_nodes_without_order_become_several_rows():
+def test_many_unordered_nodes_are_placed_in_several_rows():
     layout = lay_out([WIDTH] * (3 * MAX_ROW + 1), [], GAP)
     assert layout.n_rows == 4
 

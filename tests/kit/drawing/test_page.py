@@ -44,7 +44,7 @@ class Page(HTMLParser):
             self.texts.append(text)
 
     def nodes(self, kind):
-        """Ids of the nodes of a kind (``op``, ``given``, ``fetch``) or role."""
+        """Return the ids of nodes whose kind (``op``, ``given``, ``fetch``) or role is `kind`."""
         classes = [(a.get("class", "").split(), a) for tag, a in self.elements if tag == "g"]
         return [a["id"] for names, a in classes if "node" in names and kind in names]
 
@@ -158,7 +158,7 @@ def test_details_explain_the_kernel_for_each_device(programs, draw):
     assert details["types"]["sigmoid"]["comment"] == ow.op_proto("sigmoid").comment.strip()
 
 
-def test_a_profile_colors_operators_and_fused_operators_refer_to_the_first(programs, draw):
+def test_a_profile_colors_operators_and_fused_operators_refer_to_the_first_operator(programs, draw):
     network = _built(programs, _layers)
     scope = ow.Scope()
     scope.var("w").set(np.ones((3, 3), np.float32))
@@ -173,7 +173,7 @@ def test_a_profile_colors_operators_and_fused_operators_refer_to_the_first(progr
     assert step["operators"] == ["op-0-0", "op-0-1"]
 
 
-def test_blocks_of_control_flow_can_be_closed_and_are_inside_their_owner(programs, draw):
+def test_control_flow_blocks_can_be_closed_and_are_inside_their_operator(programs, draw):
     block = programs.global_block()
     block.create_var("p", [1], "bool")
     block.create_var("x", [-1])
@@ -199,7 +199,7 @@ def test_a_deep_network_of_600_operators_is_drawn_completely(programs, draw):
     assert len(draw(network).nodes("op")) == 600
 
 
-def test_loose_operators_are_drawn_without_shapes(draw):
+def test_operators_without_a_block_are_drawn_without_shapes(draw):
     page = draw(ow.Network([ow.Operator("relu", x="a", out="b")]))
     assert len(page.nodes("op")) == 1
 

@@ -1,4 +1,4 @@
-"""Tests messages and exits of work in a forked process, and that no process remains."""
+"""Tests the messages and exits of work in a forked process, and that no process is left running."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ def test_only_the_branch_that_ran_has_rows():
     assert call is not None
 
 
-def test_a_body_is_counted_for_all_its_iterations_and_is_part_of_its_loop(toy):
+def test_operators_of_a_loop_body_are_counted_in_every_iteration_and_belong_to_the_loop(toy):
     with ow.context_guard(toy.context_with_loop()):
         program = ow.Program()
         block = program.global_block()

@@ -1,8 +1,8 @@
 """Runs the conformance kit on opwright-cuda with the emulated GPU.
 
 ``python tests/kit/testing/check_cuda.py [arguments of opwright check]``. A first
-run with kernels that do nothing determines which kernels the samples need. These are compiled
-together, as in the tests.
+run with kernels that do nothing determines which kernels the samples need. The needed kernels are
+compiled together, as in the tests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COLLECTING = ["--rule", "refusals", "--rule", "shape-rule"]
 
 
 def exact_context() -> ow.Context:
-    """Return a Context without the kernels that refuse to compute without TF32.
+    """Return a Context that excludes the kernels that refuse to compute without TF32.
 
     If rounding to TF32 were allowed, products and convolutions would differ from NumPy's results.
     """
@@ -52,7 +52,7 @@ def check(folder: Path, words: list[str]) -> int:
     collector = Collector(compiler)
     before = replace_toolchain(collector)
     subject = words[words.index("--subject") :][:2] if "--subject" in words else []
-    # Kernels prepared now must not be reused later, so they have a separate context.
+    # Kernels prepared now must not be reused later, so they are prepared in a separate Context.
     with ow.context_guard(exact_context()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

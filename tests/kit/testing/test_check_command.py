@@ -21,7 +21,7 @@ QUICK = ("--rule", "documented", "--rule", "shape-rule", "--rule", "reference")
 
 
 def run(site: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run Python with the control packages installed as well."""
+    """Run a Python module with the control packages added to the path."""
     env = {**os.environ, "PYTHONPATH": str(site), "OPWRIGHT_PLUGINS": "std,good,broken_reference"}
     command = [sys.executable, "-m", *words]
     return subprocess.run(

@@ -89,7 +89,7 @@ def test_the_rule_out_of_range_does_not_report_kernels_that_this_machine_cannot_
 
 
 def test_cpu_gradient_kernels_refuse_inconsistent_inputs() -> None:
-    """Runs in a separate process, since such a kernel does not free its arrays."""
+    """Runs in a separate process, since a faulty kernel accesses memory outside its arrays."""
     rules = ["inconsistent-inputs", "out-of-range"]
     with IsolatedCheck("opwright-cpu", rules=rules) as check:
         planned = [each for each in check.planned if "_grad[" in each[0]]
@@ -147,7 +147,7 @@ print(*(set(sys.modules) - before))
     "package", ["opwright_std", "opwright_cpu", "opwright_cuda", "opwright_dist"]
 )
 def test_hook_modules_import_only_tables(package: str) -> None:
-    """Such hook modules pass the rule import-cost, which measures time."""
+    """Hook modules that import only tables pass the rule import-cost, which measures time."""
     command = [sys.executable, "-c", IMPORTED, f"{package}.plugin"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     modules = set(done.stdout.split())

@@ -1,4 +1,4 @@
-"""NAdam and RAdam in 50 digits, for betas near 1, where the steps of PyTorch are inexact."""
+"""Computes NAdam and RAdam to 50 digits for betas near 1, where PyTorch steps are inexact."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Kills savers at random moments while readers run; each load must return one complete save.
 
 ``python tests/core/program/files/kill_campaign.py --kills 10000`` prints a line of counts, and
-exits with status 1 after a finding. The tests run it with a few kills; ``OPWRIGHT_SAVING_KILLS``
+exits with status 1 if a check fails. The tests run it with a few kills; ``OPWRIGHT_SAVING_KILLS``
 sets their number.
 """
 

@@ -158,7 +158,7 @@ def count_open_files():
 
 
 def try_one(work, starving, number):
-    """Return the outcome of one attempt; a violated invariant replaces its text."""
+    """Return the outcome of one attempt, which is a fault if an invariant is violated."""
 
     before = work.saved_value()
 

@@ -1,4 +1,4 @@
-"""Files that are truncated, foreign, oversized, damaged or of another program are refused.
+"""Files that are truncated, foreign, oversized, damaged, or from another program are refused.
 
 These tests save only a standalone pair of files, without a manifest; test_generations.py tests the
 manifest of a generation.

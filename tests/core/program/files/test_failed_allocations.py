@@ -1,9 +1,9 @@
-"""A failed allocation fails one call of save or load, without damage to saved or set values.
+"""A failed allocation makes one call of save or load fail, but does not damage saved or set values.
 
 Single allocations fail, each in a separate process. The tests use a sample of all allocations, or
 every allocation with OPWRIGHT_EVERY_ALLOCATION=1. The protobuf extension dereferences the NULL that
-the Python allocator returns; opwright cannot prevent this. Such a crash is recognized by a stack
-without opwright libraries, and it happens before any file is written or variable is set.
+the Python allocator returns; opwright cannot prevent this. A crash of protobuf is recognized by a
+stack without opwright libraries, and it happens before any file is written or variable is set.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ def test_a_file_that_replaces_a_link_is_refused(folder, model, name):
     assert model.load_value(folder) == (3, 2)
 
 
-def test_a_pair_that_replaces_the_links_is_kept_as_a_generation(folder, model):
+def test_two_files_that_replace_the_links_are_kept_as_a_generation(folder, model):
     other = folder.parent / "other"
     other.mkdir()
     model.save_pair(other, model.build(5), model.filled(3, 5))
@@ -171,7 +171,7 @@ def test_a_copy_with_files_instead_of_links_supports_load_and_save(folder, model
     assert generation_names(copy) == ["00000003"]
 
 
-def test_the_next_save_converts_a_standalone_pair_to_a_generation(tmp_path, model):
+def test_the_next_save_converts_a_standalone_pair_of_files_to_a_generation(tmp_path, model):
     model.save_pair(tmp_path, model.build(5), model.filled(1, 5))
     assert model.load_value(tmp_path) == (5, 1)
     save(tmp_path, model.build(), model.filled(2))

@@ -1,4 +1,4 @@
-"""Arrays with the DLPack C exchange API, as in PyTorch, and arrays that support less of DLPack."""
+"""Arrays with the DLPack C exchange API, as in PyTorch, and arrays with less DLPack support."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_operators_are_looked_up_again_after_a_refresh():
         assert ow.ops.softmax(X)[0] == 0.5
 
 
-def test_the_namespace_keeps_at_most_the_most_recently_used_context_alive():
+def test_the_namespace_keeps_only_the_most_recently_used_context_alive():
     alive = []
     for value in range(4):
         context = context_of(value)

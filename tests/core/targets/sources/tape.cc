@@ -95,8 +95,8 @@ EXPORT int64_t tape_count(const char* what) {
   return name == "launches" ? counts.launches : -1;
 }
 
-// Allocates memory of another library for `tape_arrays.py`. It is accessed immediately, and is
-// invalid once freed, even if a stream still uses it.
+// Allocates memory of another library for `tape_arrays.py`. This memory is accessed immediately,
+// and is invalid once freed, even if a stream still uses it.
 EXPORT void* tape_allocate(int32_t number, uint64_t bytes) {
   Opened device;
   device.number = number;

@@ -1,4 +1,4 @@
-"""Fails allocations one by one in a separate process; see test_low_memory.py.
+"""Makes allocations fail one at a time in a separate process; see test_low_memory.py.
 
 The script prints one line of JSON at the end. Before each attempt, it writes the index of the
 allocation, so a crash can be attributed.
@@ -57,7 +57,7 @@ def attempt(
 
 
 def find_fault(work: Work, expected: list[np.ndarray]) -> str:
-    """Do the work without allocation failures; describe the error, '' if there is none."""
+    """Do the work without allocation failures; return a description of the fault, or ''."""
     try:
         got = work()
     except Exception:  # noqa: BLE001 - reported as a fault
@@ -67,7 +67,7 @@ def find_fault(work: Work, expected: list[np.ndarray]) -> str:
 
 
 def describe_difference(got: list[np.ndarray], expected: list[np.ndarray]) -> str:
-    """Describe how the results differ from a run without allocation failures; '' if equal."""
+    """Return how the results differ from a run without allocation failures, or '' if equal."""
     same = len(got) == len(expected) and all(
         np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(got, expected, strict=True)
     )
@@ -77,7 +77,7 @@ def describe_difference(got: list[np.ndarray], expected: list[np.ndarray]) -> st
 def try_one(
     work: Work, expected: list[np.ndarray], number: int, starving: Starving
 ) -> tuple[str, str]:
-    """Make an attempt and a call after it; return the outcome and its explanation."""
+    """Make an attempt and then a normal call; return the outcome and an explanation."""
     outcome, text = attempt(work, expected, number, starving)
     wrong = text if outcome == "fault" else find_fault(work, expected)
     return ("fault", wrong) if wrong else (outcome, text)

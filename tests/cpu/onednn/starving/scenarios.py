@@ -1,5 +1,7 @@
-"""The work during which allocations fail; each function returns a function that repeats the work
-and returns its result."""
+"""Defines the work during which allocations fail.
+
+Each function returns a callable that repeats the work and returns its result.
+"""
 
 from __future__ import annotations
 

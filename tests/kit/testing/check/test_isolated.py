@@ -29,7 +29,7 @@ def environ(control_site: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def card(control_site: Path) -> dict[str, Any]:
-    """The report of the command on kernels that terminate the process or never return."""
+    """The command's report on kernels that terminate the process or never return."""
     env = {**os.environ, "PYTHONPATH": str(control_site), "OPWRIGHT_PLUGINS": "std,broken_returns"}
     command = [sys.executable, "-m", "opwright", "check", PACKAGE, LIMIT, "--json"]
     command += ["--rule", "returns", "--rule", "reference"]
@@ -67,7 +67,7 @@ def test_an_endless_call_is_reported_with_kernel_and_sample(
     assert results["reference"]["reason"] == "the rule 'returns' ended its process"
 
 
-def test_a_device_whose_arrays_wait_for_its_lock_is_reported_with_the_function(
+def test_the_finding_for_a_device_whose_arrays_wait_for_its_lock_names_the_hanging_function(
     environ: dict[str, str],
 ) -> None:
     name = "broken_garbage_collection"
@@ -84,7 +84,9 @@ def test_a_device_whose_arrays_wait_for_its_lock_is_reported_with_the_function(
     assert "got a hang in allocate; " in finding["message"]
 
 
-def test_an_unchecked_position_is_reported_with_its_value(environ: dict[str, str]) -> None:
+def test_an_index_that_a_kernel_does_not_check_is_reported_with_its_value(
+    environ: dict[str, str],
+) -> None:
     subject = "broken_returns.picks[cpu, broken_returns]"
     command = [sys.executable, "-m", "opwright", "check", PACKAGE, "--json"]
     command += ["--rule", "out-of-range", "--subject", subject]

@@ -1,4 +1,4 @@
-"""Rules that packages provide as annexes of the topic ``rule``."""
+"""Packages can provide rules as annexes under the topic ``rule``."""
 
 from __future__ import annotations
 

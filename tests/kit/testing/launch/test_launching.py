@@ -1,4 +1,4 @@
-"""run_kernel gives a kernel memory of the kit, and detects stray writes and unwritten elements."""
+"""run_kernel runs a kernel on memory of the kit; it detects stray writes and unwritten elements."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_unwritten_elements_are_detected_for_both_poison_values() -> None:
         )
 
 
-def test_inputs_with_gaps_reach_kernels_that_take_strides() -> None:
+def test_kernels_that_support_strides_receive_strided_inputs() -> None:
     seen = []
 
     def look(x: Any, out: Any) -> None:

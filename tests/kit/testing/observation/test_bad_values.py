@@ -1,4 +1,4 @@
-"""Values that a kernel must refuse at run time according to its package."""
+"""At run time, a kernel must refuse the values that its package declares as invalid."""
 
 from __future__ import annotations
 

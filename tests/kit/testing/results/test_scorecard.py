@@ -1,4 +1,4 @@
-"""The scorecard: rules passed, failed and skipped, as text and as data."""
+"""The scorecard reports passed, failed and skipped rules as text and as data."""
 
 from __future__ import annotations
 

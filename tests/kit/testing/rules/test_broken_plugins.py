@@ -16,7 +16,7 @@ from opwright_kit.testing.rules import import_cost
 
 
 class Planted(NamedTuple):
-    """A defect: where it is, and which rules detect it.
+    """The location of a defect, and the rules that detect the defect.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ IN_C = {"broken_compiled", "broken_guard_bytes"}
 
 
 def rules_for(plugin: str) -> list[str]:
-    """Return the rules that detect the defects of a plugin, and some that must report nothing.
+    """Return the rules that detect the defects of a plugin, and some rules that must find nothing.
 
     `make test-all` applies every rule to every plugin.
     """
@@ -184,7 +184,7 @@ def test_the_fixed_version_of_a_defect_is_not_reported(
 @pytest.mark.long("each defect and its twin are checked again, at two seeds")
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("operator", WITH_TWIN)
-def test_a_defect_but_not_its_fixed_version_is_reported_for_other_seeds(
+def test_for_other_seeds_a_defect_is_reported_but_its_fixed_version_is_not(
     operator: str, seed: int, controls: Context
 ) -> None:
     planted = next(each for each in PLANTED if each.operator == operator)

@@ -81,7 +81,7 @@ def test_inputs_with_broadcast_shapes_are_drawn_for_operators_that_broadcast() -
         "where",
     ],
 )
-def test_the_shape_rule_accepts_samples_drawn_from_its_comments(op_type: str) -> None:
+def test_the_shape_rule_accepts_samples_drawn_from_the_slot_comments(op_type: str) -> None:
     definition = get(op_type)
     dtype = "bool" if op_type == "where" else "float32"
     drawn = draw_samples(definition, dtype, seed=0)

@@ -1,4 +1,4 @@
-"""Code that the tables share: refusal of calls, and paddings as (begin, end) pairs."""
+"""Shared helpers of the tables, for refusing calls and for paddings as (begin, end) pairs."""
 
 from __future__ import annotations
 

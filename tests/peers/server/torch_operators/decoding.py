@@ -1,4 +1,4 @@
-"""Sequence operators that PyTorch lacks, composed row by row, so PyTorch differentiates them."""
+"""Sequence operators that PyTorch lacks, computed row by row so PyTorch can differentiate them."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _multi_margin(
 
 
 class _Derivative(torch.autograd.Function):
-    """digamma for n = 0, and derivatives of digamma, which PyTorch computes to only 10 digits."""
+    """Computes digamma (n = 0) or its n-th derivative, which PyTorch computes to only 10 digits."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, n: int) -> Tensor:

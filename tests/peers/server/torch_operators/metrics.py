@@ -1,4 +1,4 @@
-"""Metrics computed from row counts, such as areas under curves of row counts."""
+"""Metrics that are computed from row counts, such as the area under a curve of row counts."""
 
 from __future__ import annotations
 

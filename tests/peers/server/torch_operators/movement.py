@@ -1,4 +1,4 @@
-"""Shape, movement and creation."""
+"""Operators that change shapes, move data or create arrays."""
 
 from __future__ import annotations
 

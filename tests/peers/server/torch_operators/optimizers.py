@@ -52,7 +52,7 @@ def _momentum(
 
 
 def correct(power: Tensor, beta: float) -> float:
-    """Return the bias correction for a power, relative to that for step 1, which PyTorch uses."""
+    """Return a bias correction divided by the correction for step 1, which PyTorch applies."""
     require(0 <= float(power) < 1 and 0 <= beta < 1, "a power that no step leads to")
     return (1 - float(power)) / (1 - beta)
 

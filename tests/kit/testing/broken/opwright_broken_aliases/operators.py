@@ -6,7 +6,7 @@ from opwright.op import OpMaker, no_gradient, same_shape_as
 
 
 def reverse(x, out):
-    # The first half overwrites elements that the second half reads, if out is in x.
+    # If out shares the memory of x, the first half overwrites elements that the second half reads.
     flat, target = x.reshape(-1), out.reshape(-1)
     half = flat.size // 2
     target[:half] = flat[::-1][:half]

@@ -1,4 +1,4 @@
-"""Sums in a random order, as threads do that add to one shared sum."""
+"""Sums in a random order, like threads that add to one shared sum."""
 
 import numpy as np
 

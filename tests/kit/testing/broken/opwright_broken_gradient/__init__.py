@@ -1,4 +1,4 @@
-"""A plugin whose gradients are wrong: always, far along an axis, or for broadcast inputs."""
+"""A plugin whose gradients are always wrong, or wrong far along an axis or for broadcast inputs."""
 
 import opwright.plugin as plugin
 

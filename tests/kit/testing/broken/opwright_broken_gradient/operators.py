@@ -1,4 +1,4 @@
-"""Gradients that lack a factor, are wrong in a branch or a block, or average a sum."""
+"""Gradients that lack a factor, are wrong in a branch or a block, or take a mean, not a sum."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """Doubles the input for any factor. Values and gradients agree, but both are wrong.
 
-The fixed twin multiplies by the factor.
+The fixed version of the operator multiplies by the factor.
 """
 
 import numpy as np

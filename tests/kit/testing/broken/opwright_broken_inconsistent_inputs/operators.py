@@ -6,7 +6,7 @@ from opwright.op import OpMaker, no_gradient
 
 
 def _as_long_as(array, n):
-    """Return a view of n elements, like a compiled kernel that uses the length of another array."""
+    """View an array as n elements, like a compiled kernel that assumes another array's length."""
     return np.lib.stride_tricks.as_strided(array, (n,), (array.itemsize,))
 
 

@@ -1,4 +1,4 @@
-"""Shape rules: one is always wrong, others for unknown dimensions, dynamic outputs or no rows."""
+"""Shape rules that are always wrong, or only for unknown dimensions, dynamic outputs or no rows."""
 
 import numpy as np
 

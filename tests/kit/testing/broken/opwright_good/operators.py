@@ -1,4 +1,4 @@
-"""Broadcasting with an attribute and a gradient, an in-place update, a kernel with `prepare`."""
+"""A broadcast product with an attribute and gradient, an in-place update, a `prepare` kernel."""
 
 import numpy as np
 

@@ -1,5 +1,4 @@
-"""A sound plugin on a machine that lacks its requirements, and one kernel whose package is
-damaged."""
+"""A sound plugin whose requirements the machine lacks, and one kernel whose package is damaged."""
 
 import opwright.plugin as plugin
 

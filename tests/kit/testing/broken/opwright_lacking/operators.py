@@ -1,4 +1,4 @@
-"""Kernels whose requirements are missing: a module, a library, a module of the package itself."""
+"""Kernels that lack a requirement: a module, a library, or a module of their own package."""
 
 import numpy as np
 
