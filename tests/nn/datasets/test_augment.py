@@ -31,7 +31,7 @@ def stream(seed=0):
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
 @pytest.mark.parametrize("name", RANDOM)
-def test_results_keep_dtype_and_range_depend_on_the_stream_and_leave_inputs_unchanged(name, dtype):
+def test_images_depend_on_the_stream_but_keep_dtype_and_range_and_inputs_are_unchanged(name, dtype):
     change, options, images = getattr(augment, name), RANDOM[name], make_images(dtype)
     kept = images.copy()
     first, again, other = (change(images, stream(seed), **options) for seed in (0, 0, 1))

@@ -132,7 +132,7 @@ class Frame:
         return iter(self.table[name])
 
 
-def test_a_frame_is_accepted_as_a_table(table, encoder):
+def test_a_data_frame_is_accepted_as_a_table(table, encoder):
     arrays = encoder.fit_transform(table)
     for name, array in encoder.fit_transform(Frame(table)).items():
         np.testing.assert_array_equal(arrays[name], array)

@@ -1,4 +1,4 @@
-"""One program of a transformer or a U-Net trains with every batch, length and size."""
+"""One program of a transformer or U-Net trains with every batch size, length and image size."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def by_pickle(value):
 
 @pytest.fixture(params=[by_pickle, copy.deepcopy])
 def duplicate(request):
-    """Each of the two ways to copy a model."""
+    """Return each function that copies a model: by pickle, and by deepcopy."""
     return request.param
 
 

@@ -253,7 +253,7 @@ def test_the_error_for_a_different_model_names_the_differing_variables(small, tr
         train(other, small.data, 1, callbacks=[nn.Checkpoint(tmp_path)], resume="latest")
 
 
-def test_different_data_is_refused_and_the_model_unchanged(small, train, tmp_path):
+def test_different_data_is_refused_and_leaves_the_model_unchanged(small, train, tmp_path):
     train(small.make()[0], small.data, 1, batch_size=4, callbacks=[nn.Checkpoint(tmp_path)])
     other = small.make()[0]
     with pytest.raises(AttributeValueError, match="size=4 instead of 5"):
