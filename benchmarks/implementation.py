@@ -22,8 +22,8 @@ from typing import Any, TextIO
 
 from workload import NotAvailableError, Timed, Workload, load_workloads
 
-# Long enough to make the cost of the clock and of this loop negligible, and short enough for many
-# repeats; longer if the wait for a device at the end must also be negligible.
+# A repeat is long enough to make the cost of the clock and of this loop negligible, and short
+# enough for many repeats. It is longer if the wait for a device at its end must also be negligible.
 REPEAT_NS = 2_000_000
 WAITING_REPEAT_NS = 20_000_000
 MIN_REPEATS, MAX_REPEATS = 5, 200

@@ -20,8 +20,8 @@ from typing import Any
 
 OURS, GLOO = "opwright", "torch"
 PREPARE_TIMEOUT_S, ROUND_TIMEOUT_S = 120.0, 100.0
-# As in implementation.py, long enough to make the cost of the clock negligible, and short enough
-# for many repeats.
+# As in implementation.py, a repeat is long enough to make the cost of the clock negligible, and
+# short enough for many repeats.
 REPEAT_NS = 2_000_000
 LAUNCH = "import sys; from opwright_mpi.launcher import main; sys.exit(main())"
 ALONE = {"OPWRIGHT_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

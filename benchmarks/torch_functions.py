@@ -1,4 +1,4 @@
-"""Plain PyTorch functions for operators whose test peers inspect values first.
+"""Plain PyTorch functions for operators whose peers in the tests check values first.
 
 Such checks, and conversions of negative indices, would otherwise count as PyTorch's time.
 """

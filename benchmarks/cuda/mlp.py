@@ -50,7 +50,7 @@ def opwright_step(batch: int) -> Timed:
 
 
 def opwright_model(batch: int) -> Timed:
-    """Prepare a user's loop (fill, fill, run) with arrays on the device."""
+    """Prepare a typical user loop (fill, fill, run) with arrays on the device."""
     open_opwright()
     model, _ = make_opwright_model(batch, "cuda")
     images, labels = make_batch(batch)

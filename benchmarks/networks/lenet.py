@@ -28,7 +28,7 @@ def make_parameters() -> list[np.ndarray]:
 
 
 def make_batch(rank: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return images float32 [64, 1, 28, 28] in [0, 1) and labels int64 [64, 1] of a process."""
+    """Return images float32 [64, 1, 28, 28] in [0, 1) and labels int64 [64, 1] for a rank."""
     rng = np.random.default_rng(18 + 100 * rank)
     return rng.random((BATCH, 1, 28, 28), dtype="float32"), rng.integers(0, 10, (BATCH, 1))
 

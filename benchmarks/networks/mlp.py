@@ -27,7 +27,7 @@ def make_parameters() -> Arrays:
 
 
 def make_batch(size: int, rank: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return images float32 [size, 784] in [0, 1) and labels int64 [size, 1] of a process."""
+    """Return images float32 [size, 784] in [0, 1) and labels int64 [size, 1] for a rank."""
     rng = np.random.default_rng(8 + 100 * rank)
     images = rng.random((size, SIZES[0]), dtype="float32")
     return images, rng.integers(0, SIZES[-1], (size, 1))

@@ -1,7 +1,7 @@
 """Discovery of 400 distributions, 100 of which are plugins with 20 operators each.
 
-Each figure is for a new process, with an existing plugin index. The peer only searches for entry
-points; it does not import them and has no operators.
+Each figure is measured in a new process with an existing plugin index. The peer only searches for
+entry points; it does not import them and has no operators.
 """
 
 from __future__ import annotations

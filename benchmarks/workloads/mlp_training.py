@@ -24,7 +24,7 @@ def timed_step(step: Callable[[], Any], to_float: Callable[[Any], float] = float
 
 
 def opwright_model(batch: int) -> Timed:
-    """Prepare a user's loop: fill, fill, run."""
+    """Prepare a typical user loop: fill, fill, run."""
     model, _ = make_opwright_model(batch)
     images, labels = make_batch(batch)
 
@@ -37,7 +37,7 @@ def opwright_model(batch: int) -> Timed:
 
 
 def opwright_step(batch: int) -> Timed:
-    """Prepare the same step as a compiled network, called without the Model around it."""
+    """Prepare the same step as a compiled network that is called without a Model."""
     import opwright as ow
 
     model, loss = make_opwright_model(batch)

@@ -1,4 +1,4 @@
-"""Cases as files: JSON in which bytes and arrays are written as text."""
+"""Stores cases as JSON files in which bytes and arrays are written as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches a worker, and reports how it ended and which case ended it."""
+"""Watches a worker, and reports how the worker ended and during which case."""
 
 from __future__ import annotations
 

@@ -152,6 +152,6 @@ def bare_environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 @pytest.fixture(scope="session")
 def testing_environment(environment: Environment) -> Environment:
-    """The same environment with pytest, for the tests that packages contain."""
+    """The environment with the wheels and pytest, for the tests that packages contain."""
     environment.install("pytest")
     return environment

@@ -25,7 +25,7 @@ USERS_PREFIXES = ("TORCH", "PYTORCH", "HF_", "HUGGING", "TRANSFORMERS_", "TRITON
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the environment of PyTorch and the model packages, after the environment of all tests."""
+    """Set environment variables for PyTorch and model packages, after those for all tests."""
     config.addinivalue_line("filterwarnings", r"ignore::DeprecationWarning:torch\..*")
     config.addinivalue_line("filterwarnings", r"ignore::FutureWarning:torch\..*")
     for name in [name for name in os.environ if name.startswith(USERS_PREFIXES)]:

@@ -21,8 +21,8 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 CHANNELS = ("scale", "bias", "mean", "variance")
 SAVED = ("saved_mean", "saved_inv_std")
 
-# Matrices with many rows, one row or one column, and images. Some row lengths and image sizes are
-# multiples of the vector width.
+# The shapes include matrices with many rows, one row or one column, and images. Some row lengths
+# and image sizes are multiples of the vector width.
 SHAPES = ((41, 16), (9, 5), (530, 40), (1, 24), (30, 1), (3, 4, 8, 8), (2, 3, 5, 7), (2, 2, 1500))
 
 Arrays = dict[str, Any]

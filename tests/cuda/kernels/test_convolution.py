@@ -52,9 +52,9 @@ def check(pairs: list[tuple[Any, Any]], dtype: str) -> None:
 
 
 CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
-    # Two tiles of windows, two tiles of filters, and three steps over the taps.
+    # This case has two tiles of windows, two tiles of filters, and three steps over the taps.
     ((2, 5, 7, 7), (70, 5, 3, 3), {"paddings": [1, 1, 1, 1]}),
-    # Two flat tiles of windows, two tiles of pixels, and two tiles of taps.
+    # This case has two flat tiles of windows, two tiles of pixels, and two tiles of taps.
     ((2, 20, 10, 10), (5, 20, 3, 3), {"paddings": [1, 1, 1, 1]}),
     # Two channel tiles.
     ((1, 66, 3, 4), (4, 66, 1, 1), {}),

@@ -18,8 +18,9 @@ pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(4)]
 
 RNG = np.random.default_rng(5)
 
-# Lines reduced by warps or by blocks, and columns, each with and without splitting; unaligned
-# lines; columns whose row lengths are or are not multiples of a vector; several groups of axes.
+# The shapes have lines reduced by warps or by blocks, and columns, each with and without splitting,
+# unaligned lines, columns with row lengths that are or are not multiples of a vector, and several
+# groups of axes.
 SHAPES: tuple[tuple[tuple[int, ...], list[int]], ...] = (
     ((300, 7), [1]),
     ((3, 1501), [1]),
@@ -112,8 +113,8 @@ def test_the_gradient_of_a_broadcast_bias_is_summed_over_many_rows() -> None:
     np.testing.assert_array_equal(out, x.sum((0, 1))[None])
 
 
-# Lines kept in registers (2, 8 or 32 values per lane, or 16 or 32 values per thread of a block,
-# loaded as scalars or vectors), and lines that are read twice (unaligned rows and tiles).
+# Some lines are kept in registers (2, 8 or 32 values per lane, or 16 or 32 values per thread of a
+# block, loaded as scalars or vectors); other lines are read twice (unaligned rows and tiles).
 ROWS = [(5, 40), (3, 200), (3, 700), (2, 1501), (2, 2048), (2, 5000), (2, 10_304), (3, 16_389)]
 LINES = [*ROWS, (2, 31, 33), (1, 2, 300, 2)]
 

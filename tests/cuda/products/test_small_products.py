@@ -22,8 +22,8 @@ RNG = np.random.default_rng(7)
 WIDE = ("float32", "float64")
 TRANSPOSES = [(False, False), (False, True), (True, False), (True, True)]
 H200 = 132
-# Sizes of 1, of one tile or slightly more, odd sizes without vector loads, and sums with fewer or
-# more steps than threads.
+# The cases cover sizes of 1, of one tile or slightly more, odd sizes without vector loads, and sums
+# with fewer or more steps than threads.
 SIZES = [(1, 1, 1), (4, 8, 0), (1, 33, 5), (17, 1, 64), (16, 32, 8), (18, 34, 150), (7, 13, 1031)]
 WHOLE = (16, 16, 64)
 

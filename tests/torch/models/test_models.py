@@ -34,17 +34,17 @@ def plain() -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("name", entries() if EVERY else IN_CI)
-def test_inference_is_as_near_to_float64_as_pytorch(name: str, plain: dict[str, bool]) -> None:
+def test_inference_is_as_close_to_float64_as_pytorch(name: str, plain: dict[str, bool]) -> None:
     plain[name] = check(name, None, is_training=False)
 
 
 @pytest.mark.parametrize("name", entries() if EVERY else IN_CI)
-def test_training_is_as_near_to_float64_as_pytorch(name: str, plain: dict[str, bool]) -> None:
+def test_training_is_as_close_to_float64_as_pytorch(name: str, plain: dict[str, bool]) -> None:
     plain[name] = check(name, "sgd", is_training=True) and plain.get(name, True)
 
 
 @pytest.mark.parametrize("name", sample(3)[::4] if EVERY else IN_CI[-1:])
-def test_fine_tuning_is_as_near_to_float64_as_pytorch(name: str) -> None:
+def test_fine_tuning_is_as_close_to_float64_as_pytorch(name: str) -> None:
     check(name, "adamw", is_training=False)
 
 

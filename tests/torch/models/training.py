@@ -87,7 +87,7 @@ def _loss(outputs: list[Tensor]) -> Tensor:
 
 
 class Errors(NamedTuple):
-    """The distances of runs from the float64 run, relative to its norm, by tensor."""
+    """The distances of each run from the float64 run, relative to the float64 norms, by tensor."""
 
     ours: dict[str, float]
     theirs: dict[str, float]
@@ -132,7 +132,7 @@ def nudge(model: nn.Module) -> nn.Module:
 def errors(
     model: nn.Module, course: Course, compile: Callable[[nn.Module], Any], n_nudged: int = 0
 ) -> Errors:
-    """Return the errors of a compiled model, and of PyTorch, from the same model in float64."""
+    """Return the errors of a compiled model and of PyTorch, against the same model in float64."""
     precise = course._replace(
         inputs=[
             tuple(t.double() if t.is_floating_point() else t for t in inputs)

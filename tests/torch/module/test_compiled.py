@@ -122,7 +122,7 @@ def test_an_ensemble_is_computed_in_one_call() -> None:
 
 
 def loop_module() -> opwright_torch.Module:
-    """Return a module that doubles its feed, times a parameter, three times."""
+    """Return a module that adds 1 to its feed and doubles the sum three times."""
     import opwright_nn
 
     model = opwright_nn.Model()

@@ -1,4 +1,4 @@
-"""A kernel that fails inside a compiled model raises our error, and everything stays usable."""
+"""A kernel that fails in a compiled model raises an opwright error; everything stays usable."""
 
 from __future__ import annotations
 
