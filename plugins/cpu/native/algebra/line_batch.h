@@ -19,7 +19,7 @@ struct Lines {
   const int64_t* starts;
 };
 
-// ReadLines and WriteLines copy items of kParts numbers between lines and planes. They copy eight
+// ReadLines and WriteLines copy items of kParts numbers between lines and planes. Both copy eight
 // elements of a line at a time, which fill a cache line, because elements of different lines often
 // map to the same cache set.
 template <typename T, int64_t kParts>

@@ -120,7 +120,7 @@ using CumprodKernel = CumulativeKernel<Wide<T>, Prod<Wide<T>>, T>;
 
 // The gradient of element i is the product of the previous elements times rest[i] = out_grad[i] +
 // x[i + 1] * rest[i + 1]. If out[i] excludes x[i], rest[i] begins with out_grad[i + 1] instead.
-// This avoids a division, which would fail for zeros.
+// This formula avoids a division, which would fail for zeros.
 template <typename T>
 OPWRIGHT_CPU_CLONES void CumprodGradLine(const T* x, const T* out_grad, int64_t n, int64_t step,
                                          bool exclusive, T* x_grad) {

@@ -1,5 +1,5 @@
-// scaled_dot_product_attention: an online softmax over blocks of keys. Its maximum and sum are
-// updated from block to block (Dao et al., FlashAttention, 2022).
+// scaled_dot_product_attention: an online softmax over blocks of keys. The maximum and sum of a row
+// are updated from block to block (Dao et al., FlashAttention, 2022).
 #include <algorithm>
 #include <limits>
 #include <type_traits>

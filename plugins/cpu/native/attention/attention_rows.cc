@@ -112,8 +112,8 @@ OPWRIGHT_CPU_INLINE int64_t MaskRow(const ScoreBlock<T>& block, int64_t row, T* 
 }
 
 // Rows are processed in complete groups of kGroup keys, the size of the widest vector, with -inf
-// for keys beyond the n that a row sees. This avoids scalar loops, and scalar stores for which
-// later vector loads would stall.
+// for keys beyond the n that a row sees. Complete groups avoid scalar loops, and scalar stores for
+// which later vector loads would stall.
 constexpr int32_t kGroup = 16;
 
 // Sums pairwise, since sequential additions would form a dependency chain.

@@ -1,5 +1,5 @@
-// Makes the SDK functions for array elements available in this package's namespace. They read and
-// write 16-bit floats as float.
+// Makes the SDK functions for array elements available in this package's namespace. These functions
+// read and write 16-bit floats as float.
 #ifndef OPWRIGHT_CPU_COMMON_ELEMENT_H_
 #define OPWRIGHT_CPU_COMMON_ELEMENT_H_
 

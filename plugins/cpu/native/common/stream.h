@@ -64,9 +64,9 @@ OPWRIGHT_CPU_INLINE void StreamLines(const char* source, char* destination) {
 #endif
 }
 
-// Stores one complete cache line, in versions for the oldest instruction set and two newer ones. It
-// uses few, wide stores: each occupies one of about 50 store-buffer entries, and a full buffer
-// stalls the core. This is 10 to 20 % faster than four stores per line.
+// Stores one complete cache line, in versions for the oldest instruction set and two newer ones.
+// The function uses few, wide stores: each occupies one of about 50 store-buffer entries, and a
+// full buffer stalls the core. This is 10 to 20 % faster than four stores per line.
 struct LineStore {
   static OPWRIGHT_CPU_INLINE void Store(const char* source, char* destination) {
     StreamLines<kLineBytes>(source, destination);
@@ -74,8 +74,8 @@ struct LineStore {
 };
 
 // Function clones share their source and so cannot use different stores. A function that computes
-// and stores is therefore an always-inlined template with the store as its parameter. It is
-// instantiated in three functions with these attributes, among which ForThisProcessor chooses.
+// and stores is therefore an always-inlined template with the store as its parameter. The template
+// is instantiated in three functions with these attributes, among which ForThisProcessor chooses.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define OPWRIGHT_CPU_AVX2 __attribute__((target("arch=x86-64-v3")))
 #define OPWRIGHT_CPU_AVX512 __attribute__((target("arch=x86-64-v4")))

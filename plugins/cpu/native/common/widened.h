@@ -6,11 +6,11 @@
 //
 // The copies cost one pass over the tensors; this is cheap compared with long computations. The
 // derived kernel has the library name of the original kernel with the suffix "_widened". Its
-// priority is lower, so a kernel with its own 16-bit loops is preferred. All other properties of
-// the kernel are preserved: its options (an output that shares the memory of an input does so in
-// the copies, too), its slots with other dtypes, its absent and shape-only slots, its workspace,
-// its bound state, its packed weights, and its estimate, to which the copies are added. Only
-// outputs whose shape depends on values are rejected.
+// priority is lower than the original's, so a kernel with its own 16-bit loops is preferred. All
+// other properties of the kernel are preserved: its options (an output that shares the memory of an
+// input does so in the copies, too), its slots with other dtypes, its absent and shape-only slots,
+// its workspace, its bound state, its packed weights, and its estimate, to which the copies are
+// added. Only outputs whose shape depends on values are rejected.
 #ifndef OPWRIGHT_CPU_COMMON_WIDENED_H_
 #define OPWRIGHT_CPU_COMMON_WIDENED_H_
 

@@ -34,7 +34,7 @@ void AddBias(int64_t pixels, int64_t channels, const T* bias, int64_t channel_st
 template <typename T>
 void SumPixels(int64_t pixels, int64_t channels, const T* image, int64_t channel_stride, T* sums);
 
-// A convolution through im2col. It is immutable after Make. All shapes must be nonempty.
+// A convolution through im2col. The object is immutable after Make. All shapes must be nonempty.
 template <typename T>
 class Columns {
  public:

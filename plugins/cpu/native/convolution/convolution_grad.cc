@@ -173,8 +173,8 @@ struct ConvolutionGradKernel {
              ctx.workspace<char>());
   }
 
-  // Writes the gradients of an empty convolution. They are zero, except for the bias gradient of
-  // images without input channels.
+  // Writes the gradients of an empty convolution. These gradients are zero, except for the bias
+  // gradient of images without input channels.
   void RunEmpty(const opwright::RunContext& ctx) const {
     for (uint32_t slot = 0; slot < 3; ++slot) {
       if (!ctx.has_output(slot)) continue;

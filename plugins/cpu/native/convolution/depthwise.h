@@ -1,5 +1,5 @@
-// Depthwise convolution, whose groups have one input channel each. It loops over taps, since a
-// matrix product per group would have a single column.
+// Depthwise convolution, whose groups have one input channel each. The kernel loops over taps,
+// since a matrix product per group would have a single column.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_DEPTHWISE_H_
 #define OPWRIGHT_CPU_CONVOLUTION_DEPTHWISE_H_
 

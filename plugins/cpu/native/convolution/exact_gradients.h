@@ -18,9 +18,9 @@ bool HasSpecial(int64_t n, const float* numbers);
 bool HasSpecial(int64_t n, const opwright::BFloat16* numbers);
 
 // Recomputes gradients in float32. oneDNN's bfloat16 code pads borders and tiles with zeros and
-// multiplies them like data, so a NaN spreads to gradients that do not depend on it. Its float32
-// code skips the padding. When this happens, training has already failed, so this class saves
-// memory rather than time, by working image by image in one thread.
+// multiplies them like data, so a NaN spreads to gradients that do not depend on it. oneDNN's
+// float32 code skips the padding. When this happens, training has already failed, so this class
+// saves memory rather than time, by working image by image in one thread.
 class ExactGradients {
  public:
   // `image` is the convolution of one image in float32.

@@ -1,5 +1,5 @@
-// The innermost loops of convolution in groups of few channels. They process eight channels of a
-// few pixels at once. All functions are inlined into callers that are compiled for several
+// The innermost loops of convolution in groups of few channels. The loops process eight channels of
+// a few pixels at once. All functions are inlined into callers that are compiled for several
 // instruction sets.
 #ifndef OPWRIGHT_CPU_CONVOLUTION_GROUPED_TILES_H_
 #define OPWRIGHT_CPU_CONVOLUTION_GROUPED_TILES_H_

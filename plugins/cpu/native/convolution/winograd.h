@@ -24,7 +24,7 @@ struct WinogradShape {
   int64_t tile_columns() const { return (out_width + 1) / 2; }
   int64_t tiles() const { return images * tile_rows() * tile_columns(); }
   // Returns pointers to the pixels of x that tile `tile` reads. Pixels outside of x point to
-  // `zeros`. Their elements of `is_inside` are false, unless `is_inside` is NULL.
+  // `zeros`. Their elements of `is_inside` become false, unless `is_inside` is NULL.
   TileSource SourceOf(const float* x, int64_t tile, const float* zeros,
                       bool* is_inside = nullptr) const;
   // Calls function(p, pixel) for each of the four pixels of a tile that is inside the result.

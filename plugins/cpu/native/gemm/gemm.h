@@ -31,8 +31,8 @@ struct GemmCall {
   T* scratch;  // kGemmScratch elements that belong to the calling thread
 };
 
-// The size of a packed panel of b. Its width is the tile width of the widest kernel, and its depth
-// is the number of terms that are summed at once.
+// The size of a packed panel of b. The width of a panel is the tile width of the widest kernel, and
+// its depth is the number of terms that are summed at once.
 constexpr int64_t kPanelWidth = 48;
 constexpr int64_t kPanelDepth = 192;
 constexpr int64_t kGemmScratch = kPanelWidth * kPanelDepth;

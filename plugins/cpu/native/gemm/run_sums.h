@@ -1,6 +1,6 @@
 // Weighted sums of runs: a few vectors at fixed offsets from each of many base addresses are
-// multiplied by one factor per base address and accumulated in registers. This is a product with a
-// sparse matrix whose nonzero positions are known.
+// multiplied by one factor per base address and accumulated in registers. The result is a product
+// with a sparse matrix whose nonzero positions are known.
 #ifndef OPWRIGHT_CPU_GEMM_RUN_SUMS_H_
 #define OPWRIGHT_CPU_GEMM_RUN_SUMS_H_
 

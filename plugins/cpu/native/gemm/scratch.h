@@ -13,9 +13,9 @@ struct FreeScratch {
   void operator()(void* memory) const { ::operator delete(memory, std::align_val_t{64}); }
 };
 
-// Returns kGemmScratch uninitialized elements that belong to the calling thread. They are on the
-// heap because thread-local static memory, 160 KB per use, would be cleared by the loader before a
-// kernel's first call. Throws std::bad_alloc.
+// Returns kGemmScratch uninitialized elements that belong to the calling thread. The elements are
+// on the heap because thread-local static memory, 160 KB per use, would be cleared by the loader
+// before a kernel's first call. Throws std::bad_alloc.
 template <typename T>
 T* ThreadScratch() {
   static thread_local const std::unique_ptr<T, FreeScratch> scratch(

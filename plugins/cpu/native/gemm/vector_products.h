@@ -1,5 +1,5 @@
-// Products with few rows, as with a batch size of 1. They are memory-bound, since each weight is
-// read once, in storage order.
+// Products with few rows, as with a batch size of 1. Such products are memory-bound, since each
+// weight is read once, in storage order.
 #ifndef OPWRIGHT_CPU_GEMM_VECTOR_PRODUCTS_H_
 #define OPWRIGHT_CPU_GEMM_VECTOR_PRODUCTS_H_
 

@@ -29,8 +29,8 @@ bool IsShortSum(const GemmSize& size) {
 }
 
 // Returns whether the output matrices are interleaved along a single batch axis, like the heads
-// after an attention. oneDNN's newer loops do not support this layout without another axis. Its
-// older loops are as fast as ours, but take 30 ms to compile once in each process.
+// after an attention. oneDNN's newer loops do not support this layout without another axis.
+// oneDNN's older loops are as fast as ours, but take 30 ms to compile once in each process.
 bool AreInterleaved(const MatrixShape& shape) {
   return shape.stack.size() == 1 && shape.out_row != shape.size.n;
 }

@@ -16,9 +16,9 @@ namespace opwright_cpu {
 // Minimum number of multiplications per thread; with less work, another thread does not pay off.
 constexpr int64_t kProductGrain = 64 * 1024;
 
-// IsOwn returns whether our own loops multiply float32 faster than oneDNN. This is so for small
-// products, where a oneDNN call costs more than the work (measured), and for products of a vector
-// and a matrix, which simple loops compute at memory speed.
+// IsOwn returns whether our own loops multiply float32 faster than oneDNN. Our loops are faster for
+// small products, where a oneDNN call costs more than the work (measured), and for products of a
+// vector and a matrix, which simple loops compute at memory speed.
 inline bool IsSmall(const MatrixShape& shape) {
   constexpr int64_t kSmallProduct = 16 * 1024;
   return shape.Multiplications() <= kSmallProduct;

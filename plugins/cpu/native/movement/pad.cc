@@ -208,7 +208,7 @@ struct PadGradKernel {
   }
 
   // Writes row `index` of x_grad: the sum of all rows of out_grad that correspond to copies of it.
-  // These are the combinations of positions along the outer axes.
+  // Such rows are the combinations of positions along the outer axes.
   void AddRows(const T* grad, T* row, int64_t index) const {
     if (shown_.empty()) {
       *row = *grad;

@@ -1,4 +1,4 @@
-// Transposes small tiles in registers. This runs at memory speed, unlike a loop over single items.
+// Transposes small tiles in registers at memory speed, unlike a loop over single items.
 #ifndef OPWRIGHT_CPU_MOVEMENT_TILES_H_
 #define OPWRIGHT_CPU_MOVEMENT_TILES_H_
 

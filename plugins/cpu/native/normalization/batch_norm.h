@@ -49,8 +49,8 @@ OPWRIGHT_CPU_INLINE void ForElements(const Lines& lines, const Extent& extent, c
   }
 }
 
-// Chunks of rows of adjacent channels. Their number depends only on the array, so sums do not
-// depend on the number of threads. Each chunk has kArrays values per channel in the workspace.
+// Chunks of rows of adjacent channels. The number of chunks depends only on the array, so sums do
+// not depend on the number of threads. Each chunk has kArrays values per channel in the workspace.
 class RowPieces {
  public:
   static constexpr int64_t kArrays = 4;

@@ -15,8 +15,8 @@
 namespace opwright_cpu {
 namespace {
 
-// Number of rows whose contributions to the gradients of scale and bias are summed separately. It
-// is fixed so that results do not depend on the number of threads.
+// Number of rows whose contributions to the gradients of scale and bias are summed separately. The
+// number is fixed so that results do not depend on the number of threads.
 constexpr int64_t kRowBlock = 64;
 
 // The means may be NULL.

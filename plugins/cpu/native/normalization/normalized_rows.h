@@ -63,8 +63,8 @@ OPWRIGHT_CPU_INLINE RowStatistics<T> StatisticsOf(const T* x, int64_t n, T epsil
 // Computes x_grad = inv_std * (g - mean(g) - normal * mean(g * normal)), where g is out_grad times
 // the scale; mean(g) is omitted if kCentered is false. With a scale, g is first stored in x_grad
 // and thereby rounded. If the multiplication by the scale were fused into the difference, g would
-// not be rounded there. Its rounding error, times a large inv_std, would then remain where g equals
-// its mean.
+// not be rounded there. The rounding error of g, times a large inv_std, would then remain where g
+// equals its mean.
 template <bool kCentered, typename T>
 OPWRIGHT_CPU_INLINE void XGradRow(const T* x, const T* scaled, int64_t n,
                                   const RowStatistics<T>& row, T* x_grad) {

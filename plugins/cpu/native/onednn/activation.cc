@@ -39,7 +39,7 @@ OPWRIGHT_CPU_AVX512 inline void SiluOfVectors(__m512* x) {
   constexpr __mmask16 kAll = 0xffff;
   __m512 bounded[kVectors], whole[kVectors], rest[kVectors], power[kVectors];
 #define OPWRIGHT_CPU_EACH _Pragma("GCC unroll 4") for (int i = 0; i < kVectors; ++i)
-  // This bounds only the magnitude, not the sign; 2**144 is infinite.
+  // The bound applies to the magnitude, not the sign; 2**144 is infinite.
   OPWRIGHT_CPU_EACH bounded[i] = _mm512_range_ps(x[i], _mm512_set1_ps(100.0f), 2);
   OPWRIGHT_CPU_EACH whole[i] = bounded[i] * kMinusLog2E + kRound - kRound;
   OPWRIGHT_CPU_EACH rest[i] = bounded[i] * kMinusLog2E - whole[i];

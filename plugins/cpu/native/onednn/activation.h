@@ -21,7 +21,7 @@ struct Eltwise {
 //
 // In most convolutions, oneDNN's own relu turns NaN into 0, so the loss would be finite even if
 // parameters are NaN. relu is therefore computed as x * min(max(a x, 0), 1) with the largest a,
-// which is x for all normal x > 0, -0 below, and NaN for NaN. It is also NaN for -inf, like
+// which is x for all normal x > 0, -0 below, and NaN for NaN. The result is also NaN for -inf, like
 // oneDNN's silu and hard_swish, which also multiply by x.
 inline const Eltwise* FindEltwise(std::string_view op) {
   static constexpr Eltwise kAll[] = {
@@ -48,7 +48,7 @@ using OwnActivation = void (*)(float* numbers, int64_t n);
 // Returns NULL if oneDNN's function is as fast, or if there is no loop for the function.
 //
 // With AVX-512, oneDNN's fused silu takes twice as long as our loop with its extra pass over
-// memory, and is less accurate. Its sigmoid, tanh and hard_swish are about as fast.
+// memory, and is less accurate. oneDNN's sigmoid, tanh and hard_swish are about as fast.
 OwnActivation FindOwnActivation(std::string_view op);
 
 // Returns the loop to use after our own products, or NULL if FindEltwise lacks the function.

@@ -77,7 +77,7 @@ void* OpenDnnl() {
         "cpu: oneDNN must be of version 3.2 or a later 3, got ", found->major, ".", found->minor,
         ".", found->patch, "; ", kRemedy));
   }
-  // oneDNN's own cache is disabled, since plans and their Context keep prepared primitives. It
+  // oneDNN's own cache is disabled, since plans and their Context keep prepared primitives. oneDNN
   // would also keep primitives whose creation failed for lack of memory, and crash on them later.
   const char* name = "dnnl_set_primitive_cache_capacity";
   Find<decltype(&dnnl_set_primitive_cache_capacity)>(library, name)(0);

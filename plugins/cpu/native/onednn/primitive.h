@@ -18,8 +18,8 @@
 
 namespace opwright_cpu {
 
-// Returns the CPU engine. It is never destroyed, since kernels may run in other threads while
-// statics are destroyed.
+// Returns the CPU engine. The engine is never destroyed, since kernels may run in other threads
+// while statics are destroyed.
 OPWRIGHT_LOCAL inline const dnnl::engine& CpuEngine() {
   static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *engine;
@@ -37,8 +37,8 @@ inline dnnl::memory::desc Strided(const dnnl::memory::dims& dims, dnnl::memory::
   return dnnl::memory::desc(dims, dtype, strides);
 }
 
-// A primitive and the descriptors of its arguments. Its code is generated only when a running
-// instance first needs it, since passes prepare more kernels than a plan runs.
+// A primitive and the descriptors of its arguments. The code of a primitive is generated only when
+// a running instance first needs it, since passes prepare more kernels than a plan runs.
 class Primitive {
  public:
   // The size of a primitive's generated code, as measured for products and convolutions.

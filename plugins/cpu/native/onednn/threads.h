@@ -13,8 +13,8 @@ namespace opwright_cpu {
 
 namespace detail {
 
-// Returns whether this process is a forked child. There, everything runs in one thread, because
-// GNU's OpenMP would wait forever for threads that do not exist in the child.
+// Returns whether this process is a forked child. In a child, everything runs in one thread,
+// because GNU's OpenMP would wait forever for threads that do not exist in the child.
 OPWRIGHT_LOCAL inline bool& IsForkedChild() {
   static bool forked = [] {
     pthread_atfork(nullptr, nullptr, [] { IsForkedChild() = true; });

@@ -1,4 +1,4 @@
-// Code shared by all optimizers. It assigns the elements of one or many parameters per step to
+// Code shared by all optimizers, which assigns the elements of one or many parameters per step to
 // threads, and handles the scalars of a step. These files are compiled without contraction (fused
 // multiply-add) so that results do not depend on the positions of elements in vectors and shares.
 #ifndef OPWRIGHT_CPU_OPTIMIZERS_UPDATE_H_

@@ -1,4 +1,4 @@
-// proximal_gd, proximal_adagrad and ftrl. Their penalties can set elements to exactly 0.
+// proximal_gd, proximal_adagrad and ftrl, whose penalties can set elements to exactly 0.
 #include "optimizers/attributes.h"
 #include "optimizers/update.h"
 

@@ -76,8 +76,8 @@ OPWRIGHT_CPU_INLINE void TakeTaps(int64_t channels, const T* x, const Taps& taps
 }
 
 // Updates the maxima of all channels of adjacent windows. If the last channels do not fill a block,
-// the last block overlaps its predecessor. This does not change maxima, because an element is not
-// greater than itself.
+// the last block overlaps its predecessor. The overlap does not change maxima, because an element
+// is not greater than itself.
 template <typename T, bool kFirst>
 OPWRIGHT_CPU_CLONES void TakeWindows(int64_t windows, int64_t pixels, int64_t channels, const T* x,
                                      const Taps& taps, T* best, int32_t* index) {

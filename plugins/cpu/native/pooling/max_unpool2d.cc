@@ -1,4 +1,4 @@
-// max_unpool2d, the inverse of max pooling, writes elements to their positions. Its gradient reads
+// max_unpool2d, the inverse of max pooling, writes elements to their positions. The gradient reads
 // output gradients from these positions.
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// Sums and extrema of one contiguous run. They must be inlined into functions with clones.
+// Sums and extrema of one contiguous run; must be inlined into functions with clones.
 #ifndef OPWRIGHT_CPU_REDUCTION_BLOCKS_H_
 #define OPWRIGHT_CPU_REDUCTION_BLOCKS_H_
 

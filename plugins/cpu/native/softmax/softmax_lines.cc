@@ -15,8 +15,8 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// Lines longer than this do not fit into the caches. They are read from memory twice, chunk by
-// chunk, instead of being read, written, reread and rewritten.
+// Lines longer than this do not fit into the caches. Such lines are read from memory twice, chunk
+// by chunk, instead of being read, written, reread and rewritten.
 constexpr int64_t kLongLine = 65536;
 constexpr int64_t kLineChunk = 8192;
 // Lines up to this length would leave most vector lanes unused if processed one by one.

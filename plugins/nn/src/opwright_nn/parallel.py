@@ -1,7 +1,7 @@
 """DataParallel: how a program trains in several processes, connected by another package.
 
 That package, such as ``opwright_dist``, has an entry point in the group
-``opwright_nn.processes``. It is imported only when data-parallel training is requested.
+``opwright_nn.processes``. The package is imported only when data-parallel training is requested.
 """
 
 from __future__ import annotations

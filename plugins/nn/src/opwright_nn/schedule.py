@@ -1,6 +1,6 @@
 """Learning rates that change from step to step, computed by operators of the training step.
 
-A schedule can be the ``learning_rate`` of an optimizer. It stores the step number in a
+A schedule can be the ``learning_rate`` of an optimizer. A schedule stores the step number in a
 persistable variable, so a checkpoint continues the schedule, and plans are not rebuilt.
 """
 

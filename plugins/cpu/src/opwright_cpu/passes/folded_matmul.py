@@ -64,7 +64,7 @@ def _transpose_behind(graph: Graph, out: Value) -> LoweredOp | None:
 
 
 def _read_factors(graph: Graph, product: LoweredOp, x: Value, y: Value) -> list[_Factor]:
-    """Return the operands of a product. Their dtypes are equal, so casts widen both or neither."""
+    """Return the operands of a product, which have equal dtypes: casts widen both or neither."""
     for may_widen in (True, False):
         factors = [
             _read(graph, value, bool(product.attrs[f"transpose_{slot}"]), may_widen)

@@ -1,7 +1,7 @@
 """``fuse_gelu_fc``: fuses gelu with a following trained layer, without storing the result of gelu.
 
-The layer multiplies each block of rows right after computing gelu. Its weight gradient recomputes
-these blocks, and the gradient of gelu is computed in the same pass over memory.
+The layer multiplies each block of rows right after computing gelu. The weight gradient of the layer
+recomputes these blocks, and the gradient of gelu is computed in the same pass over memory.
 """
 
 from __future__ import annotations

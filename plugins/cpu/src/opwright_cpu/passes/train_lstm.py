@@ -1,8 +1,8 @@
 """``train_lstm``: makes an LSTM in training save its gates, but not its cells and states.
 
-Cells and states can be computed from the gates. This is cheap in a backward step, because the gates
-of the step are in the cache. An LSTM and its gradient are replaced together if no other operator
-reads the saved values. The pre-activation gradients then overwrite the gates.
+Cells and states can be computed from the gates. The recomputation is cheap in a backward step,
+because the gates of the step are in the cache. An LSTM and its gradient are replaced together if no
+other operator reads the saved values. The pre-activation gradients then overwrite the gates.
 """
 
 from __future__ import annotations

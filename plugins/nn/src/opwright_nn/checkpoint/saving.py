@@ -46,11 +46,11 @@ def save(
 ) -> None:
     """Write everything that later steps depend on so that `resume` continues bitwise identically.
 
-    These are the persistable variables of the program (parameters, optimizer states, learning rate,
-    ``@step`` of random numbers), its seed, and `state`. They are written next to earlier
-    checkpoints, synced to the disk, and renamed: a process that is killed at any moment leaves
-    complete checkpoints. Files have checksums. All processes that train together call it, and the
-    first process writes.
+    A checkpoint contains the persistable variables of the program (parameters, optimizer states,
+    learning rate, ``@step`` of random numbers), its seed, and `state`. The files are written next
+    to earlier checkpoints, synced to the disk, and renamed: a process that is killed at any moment
+    leaves complete checkpoints. Files have checksums. All processes that train together call it,
+    and the first process writes.
 
     Parameters
     ----------

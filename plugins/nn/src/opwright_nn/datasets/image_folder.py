@@ -120,8 +120,8 @@ def decode(
       their files do not state which value is white.
     - Palettes and CMYK are converted to red, green and blue, and colors to gray, as by Pillow,
       without color profiles.
-    - Transparency is dropped and pixels keep their color; with `background` they are blended
-      with it.
+    - Transparency is dropped and pixels keep their color; with `background` they are blended with
+      the background.
 
     Parameters
     ----------

@@ -110,9 +110,9 @@ def generate(n: int, users: int = 1000, films: int = 500, seed: int = 0) -> Rati
 def read_movielens(folder: str | os.PathLike[str]) -> Ratings:
     """Read ``users.dat``, ``movies.dat`` and ``ratings.dat`` in the format of MovieLens 1M.
 
-    Their lines are ``user::gender::age::occupation::zip``, ``film::title::genre|genre`` and
-    ``user::film::rating::time``. Ages and genres are numbered in their order. Harper and Konstan,
-    The MovieLens Datasets, 2015.
+    The lines of these files are ``user::gender::age::occupation::zip``,
+    ``film::title::genre|genre`` and ``user::film::rating::time``. Ages and genres are numbered in
+    their order. Harper and Konstan, The MovieLens Datasets, 2015.
 
     Parameters
     ----------

@@ -107,9 +107,10 @@ def read_text(who: str, name: str, encoding: str, max_bytes: int) -> str:
 def read_docstrings(modules: Sequence[str] = MODULES) -> str:
     """Return English text for language models: documentation strings of the standard library.
 
-    They are read from the source files, which are not run, so neither the platform
+    The strings are read from the source files, which are not run, so neither the platform
     nor ``python -OO`` changes them: every machine with the same version of Python, such as 3.11.9,
-    has the same text, unless its distributor patched the library. Other versions may differ.
+    has the same text, unless its distributor patched the library. Other versions of Python may have
+    different text.
 
     Parameters
     ----------

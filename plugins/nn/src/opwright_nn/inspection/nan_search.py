@@ -64,9 +64,9 @@ def find_nan(
 ) -> NonFinite | None:
     """Run a step operator by operator; return where the first NaN or infinity originates.
 
-    That is an operator whose output has a NaN although no input has a NaN, or an infinity although
-    all inputs are finite. Outputs of operators without inputs, such as the -inf of a mask, are
-    considered intended. The step works on copies: parameters, states and random numbers stay
+    The origin is an operator whose output has a NaN although no input has a NaN, or an infinity
+    although all inputs are finite. Outputs of operators without inputs, such as the -inf of a mask,
+    are considered intended. The step works on copies: parameters, states and random numbers stay
     unchanged.
 
     Parameters

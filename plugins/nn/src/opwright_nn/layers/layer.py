@@ -87,9 +87,9 @@ def weight_initializer(activation: str) -> Initializer:
     """Return the default initializer of a weight before `activation`.
 
     Kaiming for relu and similar activations, otherwise Xavier, scaled by the inverse of the
-    activation's derivative at the origin. That is 4 for sigmoid: with 1, two sigmoid layers
-    would shrink the differences between images by a factor of 16, and gradient descent would make
-    no progress for many epochs.
+    activation's derivative at the origin. The factor is 4 for sigmoid: with a factor of 1, two
+    sigmoid layers would shrink the differences between images by a factor of 16, and gradient
+    descent would make no progress for many epochs.
     """
     if activation in _RECTIFIERS:
         return Kaiming()

@@ -65,7 +65,7 @@ def lstm(
 ) -> tuple[ow.Variable, ow.Variable, ow.Variable]:
     """Append a long short-term memory over sequences, with PyTorch's formulas and weights.
 
-    Hochreiter and Schmidhuber, Long Short-Term Memory, 1997. Its gates are i, f, g and o, in this
+    Hochreiter and Schmidhuber, Long Short-Term Memory, 1997. The gates are i, f, g and o, in this
     order in the rows of the weights.
 
     Parameters
@@ -132,7 +132,7 @@ def gru(
 ) -> tuple[ow.Variable, ow.Variable]:
     """Append gated recurrent units over sequences, with PyTorch's formulas and weights.
 
-    Cho et al., Learning Phrase Representations using RNN Encoder-Decoder, 2014. Its gates are r, z
+    Cho et al., Learning Phrase Representations using RNN Encoder-Decoder, 2014. The gates are r, z
     and n, in this order in the rows of the weights.
 
     Parameters

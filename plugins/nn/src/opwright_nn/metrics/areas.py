@@ -81,8 +81,8 @@ class _Area(Metric):
 class AUC(_Area):
     """The exact area under the curve of true over false positives (ROC).
 
-    It is the probability that a row of the class has a higher score for this class than a row of
-    another class; ties count half. All scores are stored unchanged until `reset`.
+    The area is the probability that a row of the class has a higher score for this class than a row
+    of another class; ties count half. All scores are stored unchanged until `reset`.
 
     Parameters
     ----------

@@ -180,7 +180,7 @@ class Recall(_Counts):
 class F1(_Counts):
     """``2 * precision * recall / (precision + recall)``; 0 if a class is never predicted correctly.
 
-    It is high only if both precision and recall are high; this suits imbalanced classes.
+    F1 is high only if both precision and recall are high, which suits imbalanced classes.
 
     Parameters
     ----------

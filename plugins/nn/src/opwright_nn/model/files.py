@@ -86,9 +86,9 @@ class ModelFiles(LayerMethods):
         """Write only the computation of `predict`; `opwright.load` does not need the model's code.
 
         The program does not contain the loss, gradients or updates, and the files do not contain
-        optimizer states. Its feeds are the inputs on which `outputs` depend. ``opwright lock`` and
-        ``opwright graph`` show the program as it is served. `save` writes everything that training
-        needs.
+        optimizer states. The feeds of the program are the inputs on which `outputs` depend.
+        ``opwright lock`` and ``opwright graph`` show the program as it is served. `save` writes
+        everything that training needs.
 
         Parameters
         ----------
@@ -126,9 +126,10 @@ class ModelFiles(LayerMethods):
     ) -> bool:
         """Continue training from a `save` as if it had not been interrupted.
 
-        It restores everything that later steps depend on: parameters, optimizer states, learning
-        rate, the seed and the step of random numbers, and the position in the data. On the same
-        machine, with the same releases and number of threads, later steps are bitwise identical.
+        `resume` restores everything that later steps depend on: parameters, optimizer states,
+        learning rate, the seed and the step of random numbers, and the position in the data. On the
+        same machine, with the same releases and number of threads, later steps are bitwise
+        identical.
 
         Parameters
         ----------

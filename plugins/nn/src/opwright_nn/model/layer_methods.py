@@ -19,7 +19,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class LayerMethod(Generic[F]):
     """A method of models that appends a layer, typed like the layer function.
 
-    It is created at its first use: creating all of them would slow down ``import opwright_nn``.
+    The method is created at its first use: creating all methods at once would slow down
+    ``import opwright_nn``.
 
     Parameters
     ----------

@@ -49,10 +49,10 @@ class Model(ModelTraining):
         (value,) = model.run()
 
     A new name declares an input: float32, int64 for classes, indices and lengths, bool for masks
-    and conditions. Its shape, and with it the shapes of parameters that depend on it, comes from
-    the first batch or from `initialize_parameters`; the first axis is the batch and may change.
-    Each function in `layers` has a method here, ``model.relu("img")``, and accepts names itself
-    within ``with model:``.
+    and conditions. The shape of an input, and with it the shapes of parameters that depend on it,
+    comes from the first batch or from `initialize_parameters`; the first axis is the batch and may
+    change. Each function in `layers` has a method here, ``model.relu("img")``, and accepts names
+    itself within ``with model:``.
 
     A model may be pickled and copied: the copy has the same programs, its own scope with the same
     parameters and states, and no data in its inputs.

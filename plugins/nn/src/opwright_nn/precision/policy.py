@@ -151,7 +151,7 @@ def _find_floats(
 def cast_to(variable: ow.Variable, dtype: str) -> ow.Variable:
     """Return the variable cast to another dtype, reusing an earlier cast if possible.
 
-    It is cast in its own block, so a loop casts a parameter only once, not per iteration.
+    A variable is cast in its own block, so a loop casts a parameter only once, not per iteration.
     """
     if variable.dtype == dtype:
         return variable

@@ -51,7 +51,7 @@ class Callback:
     def finish(self, training: Training) -> None:
         """Set values for the caller that checkpoints do not contain; not called after Ctrl-C.
 
-        It is called after the `end` of all callbacks.
+        The method is called after the `end` of all callbacks.
         """
 
     def state(self) -> dict[str, Any]:

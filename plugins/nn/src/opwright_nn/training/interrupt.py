@@ -43,7 +43,7 @@ class Interrupt:
 def catch_interrupt(is_shared: bool = False) -> Iterator[Interrupt]:
     """Record Ctrl-C instead of raising KeyboardInterrupt, in a with block.
 
-    It does nothing outside the main thread, or if the script has its own handler.
+    The context manager does nothing outside the main thread, or if the script has its own handler.
     """
     interrupt = Interrupt(is_shared)
     is_main = threading.current_thread() is threading.main_thread()

@@ -43,7 +43,7 @@ class NanWatch(Callback):
 
     After every `every_steps` steps it checks their losses and the parameters. If a value is not
     finite, it repeats these steps on copies, and runs the first bad step operator by operator, as
-    `find_nan` does. It does not change training results, not even by a bit.
+    `find_nan` does. The callback does not change training results, not even by a bit.
 
     Parameters
     ----------

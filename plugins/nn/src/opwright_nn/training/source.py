@@ -99,7 +99,7 @@ class Source:
     def epoch(self, done: int) -> Iterator[Feeds]:
         """Return the batches of the current epoch after the first `done` batches."""
         if isinstance(self._data, Batches):
-            # This calls __next__, since a for loop would start further epochs after the last epoch.
+            # Calls __next__, since a for loop would start further epochs after the last epoch.
             left = self._data.per_epoch - done
             return map(self._name, islice(iter(self._data.__next__, None), left))
         return map(self._name, islice(self._iterate(), done, None))

@@ -280,7 +280,7 @@ class Training:
         """Return how long the slowest process took; Ctrl-C in any process interrupts all of them.
 
         All processes then have chunks of the same length, and stop after the same step. Otherwise
-        they would wait for each other.
+        the processes would wait for each other.
         """
         team = self._trained.team
         if team is None:

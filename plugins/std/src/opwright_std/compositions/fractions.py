@@ -1,7 +1,7 @@
 """Conversion of integers and bool to float32 in operators with fractional results.
 
-This is the only type promotion (decision 0149). Operators that select elements keep the dtype, sums
-of integers have 64 bits, and quotients are float32.
+The conversion is the only type promotion (decision 0149). Operators that select elements keep the
+dtype, sums of integers have 64 bits, and quotients are float32.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ def _write(b: BodyContext) -> None:
         derivative = y * x.with_("power", constant.choose(y.filled(1.0), y - 1.0))
         _set(b, "x", constant.choose(y.filled(0.0), derivative) * grad)
     if b.has_output("y_grad"):
-        # x**y * ln(x), and 0 where x is 0, its limit for every y above 0.
+        # x**y * ln(x); where x is 0 it is set to 0, the limit for every y above 0.
         zero = x.compare("equal", 0.0).with_("logical_and", y.compare("greater_equal", 0.0))
         logs = zero.choose(x.filled(1.0), x).then("log")
         _set(b, "y", x.with_("power", y) * grad * logs)

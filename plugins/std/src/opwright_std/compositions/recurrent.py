@@ -19,7 +19,7 @@ class Memory(NamedTuple):
 
 
 Step = Callable[[Expression, Memory], Memory]
-"""Maps the contribution of x to the gates, and the memory, to the next memory."""
+"""Maps the contribution of x to the gates and the old `Memory` to the new `Memory`."""
 
 
 def split(x: Expression, count: int) -> list[Expression]:

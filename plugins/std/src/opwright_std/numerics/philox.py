@@ -9,8 +9,9 @@ Words
     - key ``(seed mod 2^32, seed >> 32)``: the 64-bit seed, negative seeds in two's complement;
     - counter ``(b mod 2^32, b >> 32, stream, step)``, stream and step modulo 2^32.
 
-    Its four results are the words ``4b``, ``4b + 1``, ``4b + 2``, ``4b + 3``. The logical
-    (row-major) index of an element determines its words, independently of threads and chunks.
+    The four results of a block are the words ``4b``, ``4b + 1``, ``4b + 2``, ``4b + 3``. The
+    logical (row-major) index of an element determines its words, independently of threads and
+    chunks.
 Bernoulli, any dtype
     Element ``i`` uses word ``i``; it is kept if ``word >= floor(p * 2^32)``, an integer test.
 Uniform, float32 and the 16-bit types

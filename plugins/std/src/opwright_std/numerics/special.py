@@ -52,8 +52,8 @@ def polygamma(x: Array, n: int) -> Array:
 
     At -inf it is NaN.
 
-    It is (-1)**(n + 1) * n! * zeta(n + 1, x), summed until the Euler-Maclaurin formula is accurate
-    to all digits. Arguments below 1 / 2 use the reflection formula.
+    The derivative is (-1)**(n + 1) * n! * zeta(n + 1, x), summed until the Euler-Maclaurin formula
+    is accurate to all digits. Arguments below 1 / 2 use the reflection formula.
     """
     with np.errstate(all="ignore"):
         sign = 1.0 if n % 2 else -1.0

@@ -36,9 +36,9 @@ def _accuracy_shape(ctx: InferContext) -> None:
 ACCURACY = (
     OpMaker("accuracy")
     .add_comment(
-        "Fraction of rows whose label is among the k greatest scores, accuracy = correct / total; "
-        "0 for an empty batch. Equal scores and NaN are ordered as by top_k; a label with a NaN "
-        "score is never right."
+        "Fraction of rows whose label is among the k greatest scores, accuracy = correct / "
+        "total; 0 for an empty batch. Equal scores and NaN are ordered as by top_k; a label "
+        "with a NaN score never counts as correct."
     )
     .add_input("x", "float [n, classes], scores or probabilities")
     .dtypes(*FLOATS)

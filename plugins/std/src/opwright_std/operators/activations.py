@@ -226,8 +226,8 @@ def elu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None:
 ELU = (
     unary(
         "elu",
-        "Exponential linear unit, out = x above 0, else alpha * (exp(x) - 1). The gradient at 0 "
-        "is alpha. Clevert et al., 2015.",
+        "Exponential linear unit, out = x where x > 0, otherwise alpha * (exp(x) - 1). The "
+        "gradient at 0 is alpha. Clevert et al., 2015.",
     )
     .add_attr("alpha", float, "out tends to -alpha on the left")
     .default(1.0)
@@ -255,8 +255,8 @@ def leaky_relu_grad(out: Array, out_grad: Array, x_grad: Array, *, alpha: float)
 LEAKY_RELU = (
     unary(
         "leaky_relu",
-        "Leaky rectifier, out = x above 0, else alpha * x. The gradient at 0 is alpha. "
-        "Maas et al., 2013.",
+        "Leaky rectifier, out = x where x > 0, otherwise alpha * x. The gradient at 0 is "
+        "alpha. Maas et al., 2013.",
     )
     .add_attr("alpha", float, "slope below 0")
     .default(0.01)

@@ -61,9 +61,10 @@ def _auc_shape(ctx: InferContext) -> None:
 def _auc_maker() -> OpMaker:
     maker = OpMaker("auc").add_comment(
         "Area under the receiver operating characteristic curve: the fraction of pairs of a "
-        "positive and a negative row in which the positive row has the higher score. "
-        "Scores are counted in bins, floor(x * num_thresholds), which accumulate over batches, and "
-        "equal bins count as one half. 0 while there are no positive or no negative rows."
+        "positive and a negative row in which the positive row has the higher score. Scores "
+        "are counted in bins, floor(x * num_thresholds), which accumulate over batches, and "
+        "pairs in equal bins count as one half. The area is 0 while there are no positive or "
+        "no negative rows."
     )
     maker.add_input("x", "float [n] or [n, 1]: probabilities of label 1 in [0, 1]").dtypes(*FLOATS)
     maker.add_input("label", "int [n] or [n, 1]: 1 positive, 0 negative").dtypes(*INDICES)

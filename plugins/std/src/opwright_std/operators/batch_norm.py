@@ -130,13 +130,13 @@ def _batch_norm_shape(ctx: InferContext) -> None:
 
 def _batch_norm_maker() -> OpMaker:
     maker = OpMaker("batch_norm").add_comment(
-        "Batch normalization, out = (x - m) / sqrt(v + epsilon) * scale + bias for each channel. "
-        "In training m and v are mean and variance (of all elements) of this batch, and the "
-        "running statistics are updated: mean_out = momentum * mean + (1 - momentum) * m, and "
-        "variance_out "
-        "likewise with v, or with v * n / (n - 1) for n elements of a channel if it is to be "
-        "unbiased, as in PyTorch. Otherwise m = mean, v = variance, and both stay unchanged. The "
-        "running statistics are state without a gradient. Ioffe and Szegedy, 2015."
+        "Batch normalization, out = (x - m) / sqrt(v + epsilon) * scale + bias for each "
+        "channel. In training m and v are mean and variance (of all elements) of this batch, "
+        "and the running statistics are updated: mean_out = momentum * mean + (1 - momentum) "
+        "* m, and variance_out likewise with v, or with v * n / (n - 1) for n elements of a "
+        "channel if `unbiased` is true, as in PyTorch. Otherwise m = mean, v = variance, and "
+        "both stay unchanged. The running statistics are state without a gradient. Ioffe and "
+        "Szegedy, 2015."
     )
     maker.add_input("x", "float [n, channels, ...]").dtypes(*FLOATS)
     maker.add_input("scale", "[channels]").same_dtype_as("x")

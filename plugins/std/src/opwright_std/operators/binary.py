@@ -128,8 +128,9 @@ def _times_power(factor: Array, x: Array, exponent: Array) -> Array:
 
 POWER = binary(
     "power",
-    "Power, out = x**y: NaN where x is negative and y is not an integer. The gradient of x is y * "
-    "x**(y - 1), that of y is out * ln(x), 0 where x is 0. With integers, y must not be negative.",
+    "Power, out = x**y: NaN where x is negative and y is not an integer. The gradient of "
+    "x is y * x**(y - 1), and the gradient of y is out * ln(x), or 0 where x is 0. With "
+    "integers, y must not be negative.",
 ).build(
     infer_shape=elementwise_shape("x", "y"),
     gradient=grad_op("power_grad", needs=["x", "y", "out"], body=power_gradients.POWER),
@@ -152,15 +153,15 @@ def _pick_gradient(g: GradientContext) -> None:
 
 MAXIMUM = binary(
     "maximum",
-    "The larger of x and y, NaN if either is NaN. The selected input, even a NaN, receives the "
-    "whole gradient; x if both are equal or NaN.",
+    "The larger of x and y, NaN if either is NaN. The selected input, even a NaN, "
+    "receives the whole gradient; if both are equal or NaN, x is selected.",
     ORDERED,
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_pick_gradient)
 
 MINIMUM = binary(
     "minimum",
-    "The smaller of x and y, NaN if either is NaN. The selected input, even a NaN, receives the "
-    "whole gradient; x if both are equal or NaN.",
+    "The smaller of x and y, NaN if either is NaN. The selected input, even a NaN, "
+    "receives the whole gradient; if both are equal or NaN, x is selected.",
     ORDERED,
 ).build(infer_shape=elementwise_shape("x", "y"), gradient=_pick_gradient)
 

@@ -51,8 +51,9 @@ def _distances(b: BodyContext) -> str:
 CDIST = (
     OpMaker("cdist")
     .add_comment(
-        "Distances of all pairs of vectors, out[i, j] = sum(|x[i] - y[j]| ** p) ** (1 / p): for p "
-        "inf the greatest part, for p 0 how many parts differ. The gradient at equal vectors is 0."
+        "Distances of all pairs of vectors, out[i, j] = sum(|x[i] - y[j]| ** p) ** (1 / p): "
+        "for p = inf the greatest difference, for p = 0 the number of elements that differ. "
+        "The gradient at equal vectors is 0."
     )
     .add_input("x", "float [..., n, k]: n vectors")
     .dtypes(*FLOATS)

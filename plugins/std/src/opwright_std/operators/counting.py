@@ -183,8 +183,9 @@ HISTOGRAM = (
     OpMaker("histogram")
     .add_comment(
         "Number of elements of x in each bin of equal width from min to max, as "
-        "numpy.histogram: a bin holds its lower edge, the last one its upper edge too. Elements "
-        "outside and NaN are not counted. Elements and edges are compared in float64."
+        "numpy.histogram: a bin includes its lower edge, and the last bin also its upper "
+        "edge. Elements outside and NaN are not counted. Elements and edges are compared in "
+        "float64."
     )
     .add_input("x", "any shape")
     .dtypes(*NUMBERS)

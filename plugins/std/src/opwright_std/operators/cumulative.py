@@ -31,7 +31,7 @@ def cumprod_grad(
 ) -> None:
     # The gradient of x[i] is the product of the preceding elements times a factor from later ones,
     # rest[i] = out_grad[i] + x[i + 1] * rest[i + 1], shifted by one element if out excludes x[i].
-    # It does not divide, so elements may be 0.
+    # The formula does not divide, so elements may be 0.
     before = np.empty_like(x, _accumulator(x, x_grad))
     _accumulate(np.multiply, x, before, axis, True, reverse)
     factors, grads, result, before = (

@@ -175,9 +175,9 @@ EMBEDDING_BAG = (
     .add_comment(
         "Sums, means or maxima of rows of a table, out[bag] = sum(weight[index[i]] * "
         "per_sample_weights[i]) over the i of a bag, as torch.nn.functional.embedding_bag, "
-        "without memory for the rows. An index [bags, n] holds a bag in each row; in an index "
-        "[n] bag b begins at offsets[b] and ends at the next offset. An empty bag is 0. The first "
-        "of equal maxima receives the gradient."
+        "without storing the rows. An index [bags, n] holds a bag in each row; in an index "
+        "[n] bag b begins at offsets[b] and ends at the next offset. An empty bag is 0. The "
+        "first of equal maxima receives the gradient."
     )
     .add_input("weight", "float [ids, size]")
     .dtypes(*FLOATS)

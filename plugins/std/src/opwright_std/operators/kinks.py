@@ -36,8 +36,8 @@ def _relu6_body(b: BodyContext) -> bool:
 
 RELU6 = unary(
     "relu6",
-    "Rectifier up to 6, out = minimum(maximum(x, 0), 6). The gradient is 0 at 0 and 6, and passes "
-    "at NaN.",
+    "Rectifier up to 6, out = minimum(maximum(x, 0), 6). The gradient is 0 at 0 and 6, "
+    "and 1 at NaN.",
     NUMBERS,
 ).build(
     infer_shape=same_shape_as("x"),
@@ -132,8 +132,8 @@ def soft_shrink_grad(x: Array, out_grad: Array, x_grad: Array, *, threshold: flo
 HARD_SHRINK = (
     unary(
         "hard_shrink",
-        "0 where x is in [-threshold, threshold], else x. The gradient is 0 there, and passes at "
-        "NaN.",
+        "0 where x is in [-threshold, threshold], else x. The gradient is 0 there, and 1 "
+        "elsewhere, also at NaN.",
     )
     .add_attr("threshold", float, "half the width of the interval that becomes 0")
     .default(0.5)

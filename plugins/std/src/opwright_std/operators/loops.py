@@ -191,8 +191,9 @@ SCAN = (
     .add_attr(
         "segment",
         int,
-        "k: an iteration reads or appends k elements, the last one the rest, of the variables in "
-        "body_segments; the gradient saves the carried values of an iteration, and recomputes it",
+        "k: each iteration reads or appends k elements, and the last iteration the rest, of "
+        "the variables in body_segments; the gradient saves the carried values of an "
+        "iteration, and recomputes it",
     )
     .at_least(1)
     .add_attr("body_segments", list[str], "the variables of body_xs and body_out that are segments")

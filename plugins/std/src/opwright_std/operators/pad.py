@@ -93,7 +93,7 @@ def _grad_body(b: BodyContext) -> bool:
 def _pad_shape(ctx: InferContext) -> None:
     """Each axis of out is longer by its two paddings, which may be negative.
 
-    Its dtype must represent the value.
+    The dtype of out must represent the padding value.
     """
     shape, paddings, mode = ctx.input("x").shape, ctx.attr("paddings"), ctx.attr("mode")
     if len(paddings) != 2 * len(shape):

@@ -56,10 +56,10 @@ def _precision_recall_shape(ctx: InferContext) -> None:
 PRECISION_RECALL = (
     OpMaker("precision_recall")
     .add_comment(
-        "Precision, recall and F1 of the class with the greatest score, tp / (tp + fp), tp / (tp + "
-        "fn) and 2 * tp / (2 * tp + fp + fn), 0 where the denominator is 0. Six numbers: their "
-        "means over the classes (macro), then those of the total counts (micro). Equal scores and "
-        "NaN are ordered as by argmax."
+        "Precision, recall and F1 of the class with the greatest score, tp / (tp + fp), tp / "
+        "(tp + fn) and 2 * tp / (2 * tp + fp + fn), 0 where the denominator is 0. The six "
+        "numbers are the means over the classes (macro), followed by the metrics of the total "
+        "counts (micro). Equal scores and NaN are ordered as by argmax."
     )
     .add_input("x", "float [n, classes], scores or probabilities")
     .dtypes(*FLOATS)

@@ -43,8 +43,8 @@ def _prelu_shape(ctx: InferContext) -> None:
 PRELU = (
     OpMaker("prelu")
     .add_comment(
-        "Rectifier with a learned slope, out = x above 0, else weight * x. The gradient of x at 0 "
-        "is weight. He et al., 2015."
+        "Rectifier with a learned slope, out = x where x > 0, otherwise weight * x. The "
+        "gradient of x at 0 is weight. He et al., 2015."
     )
     .add_input("x", "any shape")
     .dtypes(*FLOATS)

@@ -1,6 +1,6 @@
 """quantize and dequantize: scaled floats as small integers or 8-bit floats, and back.
 
-They match the ONNX operators QuantizeLinear and DequantizeLinear: one scale per tensor, per index
+Both match the ONNX operators QuantizeLinear and DequantizeLinear: one scale per tensor, per index
 of an axis, or per block of an axis.
 """
 

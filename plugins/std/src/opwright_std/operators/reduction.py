@@ -109,7 +109,7 @@ def set_nonempty(
 
 
 def given_axes(x: Array, axis: Axes) -> Axes | None:
-    """Return the axes for NumPy: None for all, and for any axis of a scalar."""
+    """Return the axes as NumPy takes them: None for all axes, and for any axis of a scalar."""
     return axis if axis and x.ndim else None
 
 

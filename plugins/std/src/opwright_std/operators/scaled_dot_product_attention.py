@@ -125,7 +125,7 @@ def scaled_dot_product_attention_grad(
 
 
 def _check_heads(ctx: InferContext, q: Shape, k: Shape) -> None:
-    """Check that k has the leading axes of q; its number of heads may be a divisor."""
+    """Check that k has the leading axes of q; k may have a divisor of the number of heads."""
     if len(q) == 2:
         return
     if not shapes_match(q[:-3], k[:-3]):
@@ -212,8 +212,8 @@ def add_operands(maker: OpMaker, *, has_past: bool = False) -> OpMaker:
     maker.add_attr(
         "from_end",
         bool,
-        "whether the last query is aligned with the last key, after a past, instead of the first "
-        "with the first",
+        "whether the last query is aligned with the last key, as with cached keys, instead of "
+        "the first query with the first key",
     )
     return maker.default(False).as_added()
 

@@ -110,6 +110,6 @@ SEQUENCE_CONV = (
     .add_attr("context_length", int, "steps that an output depends on")
     .required()
     .at_least(1)
-    .add_attr("context_start", int, "offset of the first one; default -(length // 2)")
+    .add_attr("context_start", int, "offset of the first of these steps; default -(length // 2)")
     .build(infer_shape=_conv_shape, body=_conv_body)
 )

@@ -131,8 +131,8 @@ def selu_grad(x: Array, out_grad: Array, x_grad: Array) -> None:
 
 SELU = unary(
     "selu",
-    "Scaled exponential linear unit, out = 1.0507 * x above 0, else 1.7581 * (exp(x) - 1), with "
-    "the factors to all digits of the dtype. Klambauer et al., 2017.",
+    "Scaled exponential linear unit, out = 1.0507 * x where x > 0, otherwise 1.7581 * "
+    "(exp(x) - 1), with the factors to all digits of the dtype. Klambauer et al., 2017.",
 ).build(
     infer_shape=same_shape_as("x"),
     gradient=grad_op("selu_grad", needs=["x"], body=activations_gradients.selu),
@@ -160,7 +160,7 @@ def celu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None
 CELU = (
     unary(
         "celu",
-        "Continuously differentiable exponential linear unit, out = x above 0, else "
+        "Continuously differentiable exponential linear unit, out = x where x > 0, otherwise "
         "alpha * (exp(x / alpha) - 1). Barron, 2017.",
     )
     .add_attr("alpha", float, "out tends to -alpha on the left")

@@ -1,7 +1,7 @@
 """Updates of looked-up rows of a table: sparse_sgd, _momentum, _adagrad, _adam.
 
-They read a sparse gradient of rows and values: the indices given to `embedding` with sparse=True,
-and the gradient of its output. Other rows are neither read nor written.
+The operators read a sparse gradient of rows and values: the indices given to `embedding` with
+sparse=True, and the gradient of its output. Other rows are neither read nor written.
 """
 
 from __future__ import annotations

@@ -190,7 +190,8 @@ def _istft_body(b: BodyContext) -> None:
 def _power_of_2(window: Expression) -> Expression:
     """Emit the largest power of 2, at least 1, below the largest magnitude; its gradient is 0.
 
-    It is 1 for a window with infinity or NaN; these then affect only positions in the window.
+    The scale is 1 for a window with infinity or NaN, which then affect only positions in the
+    window.
     """
     largest = window.then("abs").reduce("max", [0])
     one = largest.filled(1.0)
@@ -221,9 +222,9 @@ ISTFT = (
     _transform(
         "istft",
         "The inverse of stft, as torch.istft: frames are transformed back, multiplied by the "
-        "window, overlapped and added, and divided by the sum of the squared windows if that is "
-        "above 1e-11. Without onesided, frequencies above n_fft // 2 are those of a real signal, "
-        "and not read.",
+        "window, overlapped and added, and divided by the sum of the squared windows if that "
+        "is above 1e-11. Without onesided, frequencies above n_fft // 2 are not read, and are "
+        "taken to be those of a real signal.",
         "[..., frequencies, frames, 2], real and imaginary parts",
         "[..., length]",
     )

@@ -53,7 +53,9 @@ UNIQUE_CONSECUTIVE = (
     .dtypes(*NUMBERS, "bool")
     .add_output("out", "[n], or x with n slices; dtype of x; n is known after the kernel ran")
     .same_dtype_as("x")
-    .add_output("inverse", "int64, shape of x or its length: index of each one's run")
+    .add_output(
+        "inverse", "int64, shape of x or its length: index of the run of each element or slice"
+    )
     .dtypes("int64")
     .as_optional()
     .add_output("counts", "int64 [n], length of each run")

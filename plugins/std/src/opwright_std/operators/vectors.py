@@ -181,8 +181,8 @@ def _kron_body(b: BodyContext) -> None:
 
 KRON = _product(
     "kron",
-    "Kronecker product, a block y * x[i, j] for each element of x, as numpy.kron: the one with "
-    "fewer axes is padded with leading axes of length 1.",
+    "Kronecker product, a block y * x[i, j] for each element of x, as numpy.kron: the "
+    "input with fewer axes is padded with leading axes of length 1.",
     "any shape",
     "any shape",
     "each axis is the product of the lengths in x and y",

@@ -127,8 +127,8 @@ def _add_rows(maker: OpMaker) -> OpMaker:
     maker.add_attr(
         "reduction",
         str,
-        "'none'; 'sum'; or 'mean', for class ids over the weights of the rows that count (NaN if "
-        "none does), for distributions over all rows",
+        "'none', 'sum' or 'mean'; for class ids, the mean is weighted over the rows that "
+        "count (NaN if there are none), for distributions it is over all rows",
     )
     return maker.default("none").one_of(*REDUCTIONS)
 

@@ -117,7 +117,7 @@ def split_channels(op: LoweredOp, turned: Collection[Value]) -> Split | None:
 def find_inverse(op: LoweredOp) -> Value | None:
     """Return the source of the previous transposition if `op` undoes it, otherwise None.
 
-    Both transpositions rotate the axes after the first axis. One moves the channels after the
+    Both transpositions rotate all axes except the first. One moves the channels after the
     pixels, and the other moves them in front of the pixels. The transpositions may have different
     numbers of axes.
     """

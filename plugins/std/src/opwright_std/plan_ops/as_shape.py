@@ -25,8 +25,9 @@ def _as_shape_shape(ctx: InferContext) -> None:
 AS_SHAPE = (
     OpMaker("std.as_shape")
     .add_comment(
-        "An empty tensor whose shape encodes each number n of x as n, 0, or as 0, -n if negative: "
-        "a plan ends at shape operands that depend on values, and another one begins."
+        "An empty tensor whose shape encodes each number n of x as n, 0, or as 0, -n if n is "
+        "negative. At shape operands that depend on values, a plan ends and another plan "
+        "begins."
     )
     .add_input("x", "integers, at most 31 in total")
     .as_duplicable()
