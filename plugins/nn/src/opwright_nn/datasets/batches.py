@@ -160,8 +160,8 @@ class Batches(Iterator[Batch], Generic[Batch]):
         Raises
         ------
         AttributeTypeError, AttributeValueError
-            It is not a position, or comes from different batches: with a different size, seed or
-            data shape, or in a different order due to a different release of NumPy.
+            The value is not a position, or comes from different batches: with a different size,
+            seed or data shape, or in a different order due to a different release of NumPy.
         """
         who = "batches.restore"
         if not isinstance(position, Mapping) or position.keys() != POSITION_FIELDS.keys():

@@ -248,8 +248,9 @@ def load_batches(
     ahead : int, at least 1
         Batches that each worker decodes ahead.
     timeout : float in (0, 2000000], optional
-        The seconds to wait for a batch, since a worker may hang: a `LoadError` names its items.
-        The first batches also wait for the workers to start. By default there is no limit.
+        The seconds to wait for a batch, since a worker may hang. After this time a `LoadError`
+        names the items of the batch. The first batches also wait for the workers to start. By
+        default there is no limit.
     epochs, first_epoch, seed, shuffle, drop_last, progress, shard, map_batch
         As for `batches`. Samples of a function are shuffled within a buffer of 1,024. With `shard`
         a process decodes only its own shard; a function returns all samples in each process.
@@ -265,8 +266,8 @@ def load_batches(
     AttributeTypeError, AttributeValueError, ShapeError
         At the call.
     LoadError
-        While iterating: `map` failed, which names the item; a sample is not an array, or samples
-        differ in shape; a worker ended, by a signal for example.
+        Raised while iterating: `map` failed (the message names the item), a sample is not an array,
+        samples differ in shape, or a worker ended, by a signal for example.
     """
     workers, ahead, timeout = _check_ahead(workers, ahead, timeout)
     options = check_options(_WHO, size, epochs, first_epoch, seed, shuffle, drop_last, progress)

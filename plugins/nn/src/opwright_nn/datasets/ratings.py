@@ -112,12 +112,12 @@ def read_movielens(folder: str | os.PathLike[str]) -> Ratings:
 
     The lines of these files are ``user::gender::age::occupation::zip``,
     ``film::title::genre|genre`` and ``user::film::rating::time``. Ages and genres are numbered in
-    their order. Harper and Konstan, The MovieLens Datasets, 2015.
+    sorted order. Harper and Konstan, The MovieLens Datasets, 2015.
 
     Parameters
     ----------
     folder : str or path
-        With the three files, in Latin-1.
+        The folder with the three files, in Latin-1.
 
     Returns
     -------

@@ -25,7 +25,7 @@ class Vocabulary(Sequence[str]):
     sequences : iterable of sequences of str
         Lists of words, or strings, which are sequences of characters.
     max_size : int, at least 3, optional
-        The maximum number of words to keep, including the two above; all by default.
+        The maximum number of words to keep, including the numbers 0 and 1; all by default.
     min_count : int, at least 1
         The minimum number of occurrences of a word to keep it.
 

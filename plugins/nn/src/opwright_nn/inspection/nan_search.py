@@ -89,7 +89,7 @@ def find_nan(
     Raises
     ------
     AttributeTypeError, FeedError, VariableNotFoundError
-        `model` is none of these, or an input or a parameter has no value.
+        `model` is not a Model, Network or Program, or an input or a parameter has no value.
     """
     who, options = "find_nan", {}
     if isinstance(model, Model):

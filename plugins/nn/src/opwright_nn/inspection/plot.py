@@ -34,7 +34,7 @@ def plot(model: Model | ow.Program) -> LayerDrawing:
     Raises
     ------
     AttributeTypeError
-        `model` is neither.
+        `model` is neither a Model nor a Program.
     MissingRequirementError
         opwright-kit, which draws, is not installed.
     ProgramError

@@ -148,9 +148,9 @@ def summary(
     Raises
     ------
     AttributeTypeError, AttributeValueError
-        `model` is neither, or `batch_size` is below 1.
+        `model` is neither a Model nor a Program, or `batch_size` is below 1.
     FeedError, ShapeError
-        `shapes` names no input, or does not fit its shape.
+        `shapes` names a variable that is not an input, or does not fit the shape of an input.
     """
     size = checks.check_int("summary", "batch_size", batch_size, at_least=1)
     program = model.program if isinstance(model, Model) else model

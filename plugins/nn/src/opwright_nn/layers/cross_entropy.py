@@ -46,7 +46,8 @@ def cross_entropy(
     Returns
     -------
     Variable
-        It has the shape of classes, [..., 1] for distributions; a scalar if reduced.
+        A scalar if reduced. Otherwise it has the shape of the classes, or [..., 1] for
+        distributions.
     """
     who = "cross_entropy"
     x, target = _find_inputs(who, input, label, soft_label)

@@ -81,8 +81,8 @@ def lstm(
     h0, c0 : Variable or str, [num_layers * directions, n, size], optional
         The initial states; 0 by default.
     lengths : Variable or str, int [n], optional
-        The length of each sequence. After its end the output is 0; the last state is the state at
-        its last time step, where the reverse direction begins.
+        The length of each sequence. After the end of a sequence the output is 0. The last state is
+        the state at its last time step, where the reverse direction begins.
     batch_first : bool
         False for x and output as [time, n, columns].
     bias : bool

@@ -22,7 +22,7 @@ def make_model(
     who : str
         The caller, for messages.
     loaded : LoadedProgram
-        With its parameters.
+        The program, with its parameters.
     loss : Variable or str
         A scalar variable of its program.
     optimizer : Optimizer or str

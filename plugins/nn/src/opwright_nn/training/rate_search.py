@@ -69,7 +69,7 @@ def find_learning_rate(
     Parameters
     ----------
     model : Model
-        With a loss, and an optimizer whose rate is a number.
+        A model with a loss, and with an optimizer whose rate is a number.
     data, batch_size, seed
         As for `train`; data is repeated if it has fewer batches than steps.
     lowest, highest : float, > 0

@@ -42,7 +42,7 @@ class EventWriter:
     Parameters
     ----------
     folder : str
-        Where the file is created; ``tensorboard --logdir folder`` shows it.
+        The folder in which the file is created; ``tensorboard --logdir folder`` shows it.
     """
 
     def __init__(self, folder: str) -> None:
@@ -89,7 +89,7 @@ class TensorBoard(Callback):
     Parameters
     ----------
     folder : str or PathLike
-        Where the event file is created.
+        The folder in which the event file is created.
     histograms : Variable or str, or list of these, optional
         Parameters and states whose distribution is written after each epoch; names may be patterns:
         ``"*_w_param"``.

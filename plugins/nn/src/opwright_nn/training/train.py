@@ -95,8 +95,8 @@ def train(
     loss : Variable or str, optional
         For a loaded program, where it is required: a scalar variable of its program.
     optimizer : Optimizer or str, optional
-        For a loaded program that was saved without updates, which this appends. Later calls of the
-        loaded program compute with the trained parameters.
+        For a loaded program that was saved without updates: the optimizer that appends them. Later
+        calls of the loaded program compute with the trained parameters.
     batch_size : int, at least 1
         For arrays: rows in a batch, 32 by default.
     validation : arrays, Batches, iterable or callable, optional
@@ -125,7 +125,7 @@ def train(
     Raises
     ------
     AttributeTypeError, AttributeValueError, FeedError, ProgramError
-        Before the first step, if arguments are inconsistent.
+        Raised before the first step if arguments are inconsistent.
 
     Warns
     -----
