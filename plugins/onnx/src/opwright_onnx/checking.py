@@ -163,7 +163,7 @@ def _find_fault(model: Any, fed: Mapping[str, Any], ours: list[Any]) -> str | No
 
 
 def _is_known(node: Any) -> bool:
-    """Return whether the reference evaluator is correct for a node; it ignores lengths of RNNs."""
+    """Return whether the evaluator is correct for a node; the evaluator ignores RNN lengths."""
     has_lengths = node.op_type in ("LSTM", "GRU", "RNN") and "".join(node.input[4:5]) != ""
     schema = find_schema(node.op_type, node.domain, onnx.defs.onnx_opset_version())
     return schema is not None and not has_lengths

@@ -64,7 +64,7 @@ def merge(dims: Sequence[int], strides: Sequence[Sequence[int]]) -> Layout:
 
 
 def divider(divisor: int) -> Struct:
-    """Return ``Divider`` of kernel.h: a divisor from 1 to 2**31 - 1 as a multiplication."""
+    """Return ``Divider`` of kernel.h, which divides by 1 to 2**31 - 1 through multiplication."""
     shift = (divisor - 1).bit_length()
     multiplier = ((1 << 32) * ((1 << shift) - divisor)) // divisor + 1
     return Struct(np.uint32(divisor), np.uint32(multiplier), np.uint32(shift))

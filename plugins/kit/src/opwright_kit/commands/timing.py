@@ -1,4 +1,4 @@
-"""Times one run of a kernel by comparing a plan that runs it many times with a plan of one run.
+"""Times one run of a kernel by comparing a plan of many runs with a plan of one run.
 
 Both plans have the same overhead: a call from Python, and copies to the device and back. So the
 difference is the time of the kernel in the native loop over the steps of a plan.

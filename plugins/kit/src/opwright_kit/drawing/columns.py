@@ -107,7 +107,7 @@ def _lengths(places: Places) -> tuple[list[float], list[float]]:
 def _find_neighbors(
     places: Places, block: Sequence[int], gap: float
 ) -> dict[int, dict[int, float]]:
-    """Return for each block its neighbors in any row, each with the minimum distance."""
+    """Return the neighbors of each block in any row, with the minimum distance to each."""
     found: dict[int, dict[int, float]] = {b: {} for b in block}
     for row in places.rows:
         for a, b in itertools.pairwise(row):
@@ -148,7 +148,7 @@ def _pack(
 
 
 def _find_pulls(places: Places, block: Sequence[int]) -> dict[int, list[int]]:
-    """Return, for each block, the blocks that it is connected to, one entry for each line."""
+    """Return the blocks to which each block is connected, with one entry for each line."""
     found: dict[int, list[int]] = {b: [] for b in block}
     for row in places.rows:
         for a in row:

@@ -126,7 +126,7 @@ def _break_rows(row: Sequence[int]) -> list[int]:
 
 
 def _chain(slots: _Slots, a: int, b: int) -> list[int]:
-    """Put bends into the rows that an edge crosses, and join all of them."""
+    """Insert bends into the rows that an edge crosses, connect them, and return them."""
     chain = []
     before = a
     for row in range(slots.row[a] + 1, slots.row[b]):

@@ -34,7 +34,7 @@ def prepare_isolated(
 ) -> Prepared | Refuse:
     """Return a callable that runs a kernel in the process of its plugin, or the kernel's refusal.
 
-    Lowering calls it for the plugins that OPWRIGHT_ISOLATE names.
+    Lowering calls this function for the plugins that OPWRIGHT_ISOLATE names.
 
     Parameters
     ----------

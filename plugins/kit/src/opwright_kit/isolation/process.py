@@ -1,7 +1,7 @@
 """The process in which the kernels of one plugin run, started at its first request.
 
-It caches prepared kernels. If it has ended, the next request starts a new process; every request is
-complete, so the new process does not need the state of the old process.
+The process caches prepared kernels. If it has ended, the next request starts a new process; every
+request is complete, so the new process does not need the state of the old process.
 """
 
 from __future__ import annotations

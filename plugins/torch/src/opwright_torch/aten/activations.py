@@ -61,7 +61,7 @@ def elu(t: Translator, input: Value, alpha: float, scale: float, input_scale: fl
     """Return `scale` · x above 0, otherwise `scale` · `alpha` · (exp(`input_scale` · x) - 1)."""
     if (scale, input_scale) == (1, 1):
         return t.op("elu", input, alpha=float(alpha))
-    raise Decline(f"factors of elu, got scale={scale}, input_scale={input_scale}")
+    raise Decline(f"the factors of elu must be 1, got scale={scale}, input_scale={input_scale}")
 
 
 @ROWS.row("aten::celu")

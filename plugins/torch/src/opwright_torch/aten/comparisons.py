@@ -119,7 +119,7 @@ def convert(t: Translator, input: Value, **_: Value) -> Value:
 def view_dtype(t: Translator, input: Value, dtype: Value) -> Value:
     """Reinterpret the bytes of the input as elements of another dtype."""
     if "bool" in (input.dtype, t.dtype()):
-        raise Decline(f"bytes of {input.dtype} as {t.dtype()}")
+        raise Decline(f"bytes of {input.dtype} cannot be viewed as {t.dtype()}")
     return t.op("bit_cast", input, dtype=t.dtype())
 
 

@@ -1,4 +1,4 @@
-"""Reading and writing of elements at indices."""
+"""Reads and writes elements at indices."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def bernoulli(t: Translator, input: Value, p: Value = None, generator: Value = N
     else:
         chances = t.op("expand", t.cast(p, t.dtype()), shape=t.shape())
     if chances.dtype not in ("float16", "bfloat16", "float32", "float64"):
-        raise Decline(f"probabilities of dtype {chances.dtype}")
+        raise Decline(f"probabilities must be floats, got {chances.dtype}")
     return without_gradient(t, t.op("bernoulli", chances), chances)
 
 

@@ -1,4 +1,4 @@
-"""Reading and setting slices of tensors."""
+"""Reads and sets slices of tensors."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Output(NamedTuple):
         inputs: Sequence[Any],
         sizes: Mapping[sympy.Symbol, int],
     ) -> Any:
-        """Return the output, given values by position, and the inputs after mutations."""
+        """Return the output, given computed values by position and the mutated inputs."""
         if self.source == "constant":
             return evaluate(self.value, sizes)
         base = (inputs if self.source == "input" else computed)[self.position]

@@ -88,7 +88,7 @@ class Dimensions:
         return self._spell_structure(given, path)
 
     def _spell_structure(self, given: Any, path: str) -> Any:
-        """Return the dimensions of a structure of unknown form that is registered with PyTorch."""
+        """Return the dimensions of a structure of another type, registered as a PyTorch pytree."""
         for keys, dim in tree_flatten_with_path(given)[0]:
             if isinstance(dim, (str, Dim)) and keys:
                 *parts, axis = (str(getattr(key, "key", getattr(key, "idx", key))) for key in keys)

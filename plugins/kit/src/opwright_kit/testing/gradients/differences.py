@@ -76,7 +76,7 @@ class Differences:
         return None, len(derivatives)
 
     def _find_fault_along_all(self, gradient: Array) -> str | None:
-        """Return the fault that is detected if all elements change at once, or None.
+        """Return the fault found by changing all elements at once, or None if there is no fault.
 
         Bisects the elements until a single element shows the fault.
         """

@@ -163,7 +163,7 @@ class Layout:
 
 
 def named(slot: str, metas: Sequence[Meta]) -> list[tuple[str, Meta]]:
-    """Return each variable of a slot, with its name in messages."""
+    """Return the name in messages and the meta of each variable of a slot."""
     return [(variable_name(slot, i, len(metas)), meta) for i, meta in enumerate(metas)]
 
 

@@ -1,8 +1,9 @@
 """Draws programs that may contain a pass's pattern.
 
 A pass reveals little about its pattern, but it names the pattern's operators: in its registration,
-and as strings in its code. Programs are drawn from these operators, one reading another's outputs;
-half of them continue with gradients, and with the updates of parameters that the pass names.
+and as strings in its code. Programs are drawn from these operators, which read each other's
+outputs; half of the programs continue with gradients, and with the updates of parameters that the
+pass names.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def _top_package(entry: KernelEntry) -> str:
 
 
 def _compare(launch: Launch, inputs: Inputs, expected: Outputs) -> list[str]:
-    """Run once; return the difference to the expected results, or the error."""
+    """Run once; return the difference from the expected results, or the error."""
     try:
         name = find_difference(expected, launch.run(inputs=inputs).outputs)
     except Exception as error:  # noqa: BLE001 - reported by the checking thread

@@ -350,7 +350,7 @@ def _accepted(
     rng: np.random.Generator,
     refusals: Counter[str],
 ) -> Sample | None:
-    """Return the sample if the operator accepts it, with the number of its outputs."""
+    """Return the sample with its output counts, or None if the operator does not accept it."""
     try:
         complete = definition.proto.fill_attrs(attrs)
         sample = Sample(definition.op_type, inputs, complete, {}, case.label, dtype)

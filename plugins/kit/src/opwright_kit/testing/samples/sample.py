@@ -93,12 +93,12 @@ class Sample:
         return tuple(map(count, definition.proto.outputs))
 
     def infer(self, definition: OpDefinition) -> SlotMetas:
-        """Return shapes and dtypes of the outputs, by the operator's shape rule.
+        """Infer the shapes and dtypes of the outputs by the operator's shape rule.
 
         Raises
         ------
         OpwrightError
-            If it does not accept the inputs.
+            If the rule does not accept the inputs.
         """
         counts = self.output_counts(definition)
         return definition.infer(self.input_metas(definition), self.attrs, counts)
@@ -137,7 +137,7 @@ class Sample:
 
 
 def variable_name(slot: str, index: int, count: int) -> str:
-    """Return the name of a slot's variable in messages: ``"x"``, or ``"x[1]"`` of several."""
+    """Return a variable's name for messages: ``"x"``, or ``"x[1]"`` if the slot has several."""
     return slot if count == 1 else f"{slot}[{index}]"
 
 

@@ -60,7 +60,7 @@ def with_number(sample: Sample, place: Place, number: float) -> Sample:
 
 
 def filled_with(sample: Sample, slot: str, number: float) -> Sample:
-    """Return the sample with one number in all elements of a slot of one array."""
+    """Return the sample with one number in all elements of a single-array slot."""
     array = np.full_like(sample.inputs[slot][0], number)
     inputs = {**sample.inputs, slot: (array,)}
     return sample.with_inputs(inputs, f"{slot} is {number:g} everywhere")
