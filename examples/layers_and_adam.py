@@ -2,7 +2,7 @@
 
     python examples/layers_and_adam.py
 
-It builds the programs explicitly, instead of using `Model`.
+The script builds the programs explicitly, instead of using `Model`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
     scores = ow.Network(inference.global_block()).compile(["x"], [logits], scope=scope)
     (found,) = scores(x=test.images.reshape(-1, 1, 8, 8))
     print(f"accuracy on held-out images: {nn.metrics.accuracy(found, test.labels):.3f}")
-    print(main)  # a person can read it
+    print(main)  # human-readable
 
 
 if __name__ == "__main__":

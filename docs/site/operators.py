@@ -53,7 +53,7 @@ def make_page(type: str, context: Context, timings: dict[str, Any]) -> str:
     definition = context.ops.get(type)
     proto = definition.proto
     package = context.ops.package_of(type).label
-    with redirect_stdout(io.StringIO()):  # of the operator `print`
+    with redirect_stdout(io.StringIO()):  # hides output of the operator `print`
         curve, example = draw_operator(proto, context), _example(definition, context)
     parts = [
         "---\norphan: true\n---",  # hundreds of pages are too many for a side bar

@@ -17,7 +17,7 @@ FROM_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md
 """Pages of the repository's root, and their names in the site."""
 
 FRONT_END = "\n## The packages\n"
-"""The end of the README's part that is also the first page of the site."""
+"""The heading that ends the part of the README shown on the first page of the site."""
 
 REFERENCE = """
 ```{toctree}

@@ -43,7 +43,7 @@ MODULES: Final = {
 """Every public module and its purpose."""
 
 LONGEST_VALUE: Final = 70
-"""Signs of a constant's value, beyond which it is not shown."""
+"""The maximum length, in characters, of a constant's value that is shown."""
 
 
 def make_pages() -> dict[str, str]:

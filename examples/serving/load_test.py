@@ -134,7 +134,7 @@ async def run(folder: Path, arguments: argparse.Namespace) -> Load:
 
 
 async def wait_for(load: Load, count: int) -> None:
-    """Wait until this many requests are done."""
+    """Wait until `count` requests are done."""
     while load.done < count and load.left:
         await asyncio.sleep(0.005)
 

@@ -92,7 +92,7 @@ class Forecast:
     useful_share : float
         As in `Reliability.useful_share`.
     interval_s : float or None
-        Seconds between checkpoints; None without failures and a given interval.
+        Seconds between checkpoints; None if there are no failures and no interval is given.
     examples : int
         Examples per step of one process; 0 if unknown.
     """
@@ -187,7 +187,7 @@ def simulate(
     Returns
     -------
     Report
-        One forecast per network and number, in this order.
+        For each network, in order, one forecast for each number of processes.
 
     Raises
     ------

@@ -247,7 +247,7 @@ def get_network(name: str) -> Network:
     Raises
     ------
     DistError
-        If the name is unknown; the error lists the existing ones.
+        If the name is unknown; the error lists the known names.
     """
     network = NETWORKS.get(name)
     if network is None:

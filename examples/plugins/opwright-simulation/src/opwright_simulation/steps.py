@@ -77,7 +77,7 @@ class Step(NamedTuple):
 
 
 _BACKWARD_SHARE: Final = 2 / 3
-"""The fraction of the arithmetic of a layer in the gradients of its inputs and weights."""
+"""The fraction of a layer's arithmetic that computes gradients of its inputs and weights."""
 
 
 def step_of_layers(

@@ -14,7 +14,7 @@ from opwright_opencl.shapes import vector
 from opwright_opencl.work import Kernel, Work
 
 ACTIVATIONS = {"": 0, "relu": 1, "sigmoid": 2, "tanh": 3}
-"""The numbers of activations for ``activate`` in ``matmul.cl``."""
+"""The codes of activations for ``activate`` in ``matmul.cl``."""
 
 
 class Matrix(NamedTuple):
