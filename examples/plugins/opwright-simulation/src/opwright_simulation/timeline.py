@@ -96,7 +96,7 @@ def play(
 
 
 def collect_timelines(profile: Any, group: str = "world") -> dict[str, Timeline]:
-    """Return the timelines of a measured step on all processes of a group; all must call it.
+    """Return all processes' timelines of a measured step; every process of the group calls this.
 
     Parameters
     ----------
