@@ -94,8 +94,8 @@ void AddActivationFunctions(Functions& functions) {
   AddLongFunction<Tanh, OPWRIGHT_CPU_FLOATS>(functions, "tanh", 0.8);
   AddLongFunction<Softplus, OPWRIGHT_CPU_FLOATS>(functions, "softplus", 1.5);
   AddLongFunction<Silu, OPWRIGHT_CPU_FLOATS>(functions, "silu", 0.6);
-  functions.push_back(
-      {"gelu", &SelectEither<ErfGelu, TanhGelu>, 1, 0.8, &SelectEitherLines<ErfGelu, TanhGelu>});
+  functions["gelu"] = {&SelectEither<ErfGelu, TanhGelu>, 1, 0.8,
+                       &SelectEitherLines<ErfGelu, TanhGelu>};
   AddLongFunction<Elu, OPWRIGHT_CPU_FLOATS>(functions, "elu", 0.6);
   AddFunction<LeakyRelu, OPWRIGHT_CPU_FLOATS>(functions, "leaky_relu");
   AddFunction<ReluGrad, OPWRIGHT_CPU_FLOATS>(functions, "relu_grad");
@@ -103,8 +103,8 @@ void AddActivationFunctions(Functions& functions) {
   AddFunction<TanhGrad, OPWRIGHT_CPU_FLOATS>(functions, "tanh_grad");
   AddLongFunction<SoftplusGrad, OPWRIGHT_CPU_FLOATS>(functions, "softplus_grad", 0.6);
   AddLongFunction<SiluGrad, OPWRIGHT_CPU_FLOATS>(functions, "silu_grad", 0.7);
-  functions.push_back({"gelu_grad", &SelectEither<ErfGeluGrad, TanhGeluGrad>, 2, 1.0,
-                       &SelectEitherLines<ErfGeluGrad, TanhGeluGrad>});
+  functions["gelu_grad"] = {&SelectEither<ErfGeluGrad, TanhGeluGrad>, 2, 1.0,
+                            &SelectEitherLines<ErfGeluGrad, TanhGeluGrad>};
   AddLongFunction<EluGrad, OPWRIGHT_CPU_FLOATS>(functions, "elu_grad", 0.6);
   AddFunction<LeakyReluGrad, OPWRIGHT_CPU_FLOATS>(functions, "leaky_relu_grad");
 }

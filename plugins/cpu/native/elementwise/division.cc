@@ -84,9 +84,9 @@ Loop SelectDivision(DLDataType dtype) {
 }  // namespace
 
 void AddDivisionFunctions(Functions& functions) {
-  functions.push_back({"mod", &SelectDivision<ModOfFloat, ModOfWhole>, 2, 2, nullptr});
-  functions.push_back(
-      {"floor_divide", &SelectDivision<FloorDivideOfFloat, FloorDivideOfWhole>, 2, 2.5, nullptr});
+  functions["mod"] = {&SelectDivision<ModOfFloat, ModOfWhole>, 2, 2, nullptr};
+  functions["floor_divide"] = {&SelectDivision<FloorDivideOfFloat, FloorDivideOfWhole>, 2, 2.5,
+                               nullptr};
 }
 
 }  // namespace opwright_cpu

@@ -33,10 +33,8 @@ Functions MakeFunctions() {
 
 const NamedFunction* FindFunction(const std::string& op_type) {
   static const Functions functions = MakeFunctions();
-  for (const NamedFunction& function : functions) {
-    if (op_type == function.op_type) return &function;
-  }
-  return nullptr;
+  const auto found = functions.find(op_type);
+  return found == functions.end() ? nullptr : &found->second;
 }
 
 uint64_t EstimateNs(int64_t n, double bytes, double ns_per_element, int32_t n_threads) {

@@ -70,7 +70,7 @@ Loop SelectLineLoop(DLDataType dtype) {
 template <template <typename> class F, typename... Dtypes>
 void AddLongFunction(Functions& functions, const char* op_type, double ns) {
   AddFunction<F, Dtypes...>(functions, op_type, ns);
-  functions.back().select_lines = &SelectLineLoop<F, Dtypes...>;
+  functions[op_type].select_lines = &SelectLineLoop<F, Dtypes...>;
 }
 
 }  // namespace opwright_cpu

@@ -6,7 +6,7 @@
 #include <opwright/sdk.hpp>
 #include <string>
 #include <type_traits>
-#include <vector>
+#include <unordered_map>
 
 #include "common/clones.h"
 
@@ -100,13 +100,12 @@ using BitsOf = typename Bits<T>::Type;
 
 // The loops of an operator's function.
 struct NamedFunction {
-  const char* op_type = nullptr;
   Loop (*select)(DLDataType dtype) = nullptr;  // returns NULL for an unsupported dtype
   int n_inputs = 0;
   double ns = 0;  // arithmetic in ns per float, if it takes longer than memory access
   Loop (*select_lines)(DLDataType dtype) = nullptr;  // see lines.h; NULL for short functions
 };
-using Functions = std::vector<NamedFunction>;
+using Functions = std::unordered_map<std::string, NamedFunction>;  // by operator type
 
 template <template <typename> class F, typename... Dtypes>
 Loop SelectLoop(DLDataType dtype) {
@@ -118,7 +117,7 @@ Loop SelectLoop(DLDataType dtype) {
 
 template <template <typename> class F, typename... Dtypes>
 void AddFunction(Functions& functions, const char* op_type, double ns = 0) {
-  functions.push_back({op_type, &SelectLoop<F, Dtypes...>, F<float>::kInputs, ns, nullptr});
+  functions[op_type] = {&SelectLoop<F, Dtypes...>, F<float>::kInputs, ns, nullptr};
 }
 
 // Each of these functions adds the element-wise functions of one file.

@@ -250,7 +250,7 @@ class PowerGradKernel {
 }  // namespace
 
 void AddPowerFunctions(Functions& functions) {
-  functions.push_back({"pow_scalar", &SelectPowerOfOne, 1, 2, nullptr});
+  functions["pow_scalar"] = {&SelectPowerOfOne, 1, 2, nullptr};
 }
 
 }  // namespace opwright_cpu

@@ -81,7 +81,7 @@ Loop SelectRangedLoop(DLDataType dtype) {
 // Adds a function of floats whose arithmetic takes `ns` per element.
 template <template <typename> class F>
 void AddRangedFunction(Functions& functions, const char* op_type, double ns) {
-  functions.push_back({op_type, &SelectRangedLoop<F>, F<float>::kInputs, ns, nullptr});
+  functions[op_type] = {&SelectRangedLoop<F>, F<float>::kInputs, ns, nullptr};
 }
 
 }  // namespace opwright_cpu

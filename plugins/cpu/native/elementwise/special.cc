@@ -100,7 +100,7 @@ Loop SelectPolygamma(DLDataType dtype) {
 void AddSpecialFunctions(Functions& functions) {
   AddRangedFunction<LogGammaOf>(functions, "lgamma", 3);
   AddRangedFunction<DigammaOf>(functions, "digamma", 4);
-  functions.push_back({"polygamma", &SelectPolygamma, 1, 12, nullptr});
+  functions["polygamma"] = {&SelectPolygamma, 1, 12, nullptr};
   AddLongFunction<ErfcOf, OPWRIGHT_CPU_FLOATS>(functions, "erfc", 2);
   AddLongFunction<ErfInvOf, OPWRIGHT_CPU_FLOATS>(functions, "erfinv", 2);
 }
