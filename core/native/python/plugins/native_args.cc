@@ -61,10 +61,10 @@ void AttrStore::Add(const std::string& name, int type, py::handle value) {
       attr.string = Keep(value.cast<std::string>());
       break;
     case OW_ATTR_INTS:
-      attr.ints = Keep(&ints_, value.cast<std::vector<int64_t>>(), &attr);
+      attr.ints = Keep(&ints_, ToVector<int64_t>(value.ptr(), ToInt), &attr);
       break;
     case OW_ATTR_FLOATS:
-      attr.floats = Keep(&floats_, value.cast<std::vector<double>>(), &attr);
+      attr.floats = Keep(&floats_, ToVector<double>(value.ptr(), ToDouble), &attr);
       break;
     case OW_ATTR_BOOLS: {
       std::vector<uint8_t> items;
@@ -74,9 +74,8 @@ void AttrStore::Add(const std::string& name, int type, py::handle value) {
     }
     case OW_ATTR_STRINGS: {
       std::vector<ow_string> items;
-      for (const std::string& item : value.cast<std::vector<std::string>>()) {
-        items.push_back(Keep(item));
-      }
+      ForEach(value.ptr(),
+              [&](PyObject* item) { items.push_back(Keep(py::handle(item).cast<std::string>())); });
       attr.strings = Keep(&lists_, std::move(items), &attr);
       break;
     }

@@ -19,6 +19,12 @@ inline int64_t ToInt(PyObject* number) {
   return value;
 }
 
+inline double ToDouble(PyObject* number) {
+  const double value = PyFloat_AsDouble(number);
+  if (value == -1 && PyErr_Occurred() != nullptr) throw pybind11::error_already_set();
+  return value;
+}
+
 template <typename Unsigned>
 Unsigned ToUnsigned(PyObject* number) {
   const int64_t value = ToInt(number);
