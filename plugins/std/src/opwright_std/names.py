@@ -10,8 +10,11 @@ OPTIMIZERS: Final = (
 )
 """Updates of one parameter; ``std.multi_<type>`` updates several."""
 
-CURVES: Final = ("erf", "tanh", "sigmoid", "relu6", "hard_sigmoid")
+CURVES: Final = ("sigmoid", "hard_sigmoid")
 """Functions whose product with their input is an activation."""
+
+SCALED_CURVES: Final = ("erf", "tanh", "relu6")
+"""As `CURVES`, but with constant factors in the product."""
 
 ROOTS: Final = ("sqrt", "rsqrt", "pow_scalar")
 """Operators that compute the root of a moment; pow_scalar only with the exponent of a root."""

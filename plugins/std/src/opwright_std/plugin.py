@@ -7,7 +7,7 @@ from typing import Final
 
 from opwright import plugin
 from opwright_std.foreign_names import FOREIGN_NAMES
-from opwright_std.names import CURVES, OPTIMIZERS, ROOTS, UFUNCS
+from opwright_std.names import CURVES, OPTIMIZERS, ROOTS, SCALED_CURVES, UFUNCS
 from opwright_std.rows import FLOAT, INT, NO_KERNEL, ROWS
 
 
@@ -26,7 +26,7 @@ PASSES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("simplify", "canonicalize", "remove_identities", ()),
     ("simplify", "canonicalize", "shrink_activation_grad", ("max_pool2d_grad",)),
     ("products", "canonicalize", "fold_transposes", ("transpose",)),
-    ("formulas", "canonicalize", "fuse_formulas", ("exp", *CURVES, *ROOTS)),
+    ("formulas", "canonicalize", "fuse_formulas", ("exp", *CURVES, *SCALED_CURVES, *ROOTS)),
     ("fc", "fuse", "fuse_fc", ("matmul", "fc")),
     ("softmax_cross_entropy", "fuse", "fuse_softmax_cross_entropy", CROSS_ENTROPY_GRADS),
     ("optimizers", "fuse", "fuse_optimizers", OPTIMIZERS),

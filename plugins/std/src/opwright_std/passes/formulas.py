@@ -20,7 +20,7 @@ from opwright.rewriting import (
     output_of,
     writer_of,
 )
-from opwright_std.names import CURVES, ROOTS
+from opwright_std.names import CURVES, ROOTS, SCALED_CURVES
 from opwright_std.passes.polynomials import ARITHMETIC, MOST_FACTORS, Polynomial, expand, is_near
 from opwright_std.passes.softmax_cross_entropy import constant_of
 
@@ -41,12 +41,13 @@ its attributes, the polynomial of x inside of the curve, and the polynomial of x
 
 def fuse_formulas(graph: Graph) -> None:
     """Fuse operators into ``softmax``, ``layer_norm``, ``rms_norm`` and activations."""
-    for op_types, other, read in (
-        (("divide",), "sum", _read_softmax),
-        (ROOTS, "mean", _read_norm),
-        (CURVES, "multiply", _read_activation),
+    for op_types, others, read in (
+        (("divide",), ("sum",), _read_softmax),
+        (ROOTS, ("mean",), _read_norm),
+        (CURVES, ("multiply",), _read_activation),
+        (SCALED_CURVES, ("scale", "fill", "fill_like"), _read_activation),
     ):
-        if not graph.of_type(other):  # in every such formula
+        if not graph.of_type(*others):  # in every such formula
             continue
         edit = graph.edit()
         for op in graph.of_type(*op_types):
@@ -301,11 +302,11 @@ def _results_behind(
     or scaling that computes this factor. Unless the activation `is_sum`, results of sums are not
     followed.
     """
-    value: Value = curve
+    value: Value | None = curve
+    only_reader = graph.uses().only_reader
     for _ in range(MOST_FACTORS):
-        reader = graph.uses().only_reader(value)
-        result = None if reader is None else output_of(reader, "out")
-        if reader is None or result is None or reader.type not in ARITHMETIC:
+        reader = None if value is None else only_reader(value)
+        if reader is None or value is None or reader.type not in ARITHMETIC:
             return
         if not is_sum and reader.type in ("add", "subtract"):
             return
@@ -314,6 +315,6 @@ def _results_behind(
             bases.append(other)
             scaled = writer_of(other, "multiply", "divide", "scale")
             bases.extend(v for values in (scaled.inputs if scaled else ()) for v in values)
-        value = result
-        if bases:
-            yield result
+        value = output_of(reader, "out")
+        if bases and value is not None:
+            yield value

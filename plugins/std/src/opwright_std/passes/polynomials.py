@@ -35,9 +35,9 @@ def is_near(found: Polynomial | None, wanted: Polynomial, dtype: str) -> bool:
 
 def expand(value: Value, bases: tuple[Value, ...], ops: dict[LoweredOp, None]) -> Polynomial | None:
     """Return a value as a polynomial of other values, or None; add its operators to `ops`."""
-    known: dict[Value, Polynomial | None] = {
-        base: {tuple(int(i == j) for j in range(len(bases))): 1.0} for i, base in enumerate(bases)
-    }
+    known: dict[Value, Polynomial | None] = {}
+    for i, base in enumerate(bases):
+        known[base] = {(0,) * i + (1,) + (0,) * (len(bases) - i - 1): 1.0}
 
     def find(value: Value | None) -> Polynomial | None:
         if value is None:
@@ -48,17 +48,19 @@ def expand(value: Value, bases: tuple[Value, ...], ops: dict[LoweredOp, None]) -
         return known.get(value)
 
     def read(value: Value) -> Polynomial | None:
-        number, op = constant_of(value), value.op
-        if number is not None:
-            return {(0,) * len(bases): number}
-        if op is None or value.source is not None or op.type not in ARITHMETIC:
+        op = value.op
+        rule = None if op is None else ARITHMETIC.get(op.type)
+        if op is None or rule is None:
+            number = constant_of(value)
+            return None if number is None else {(0,) * len(bases): number}
+        x = None if value.source is not None else find(input_of(op, "x"))
+        if x is None:
             return None
-        x = find(input_of(op, "x"))
         y = find(input_of(op, "y")) if "y" in op.definition.input_index else {}
-        if x is None or y is None:
+        if y is None:
             return None
         ops[op] = None
-        return ARITHMETIC[op.type](x, y, op.attrs)
+        return rule(x, y, op.attrs)
 
     return find(value)
 

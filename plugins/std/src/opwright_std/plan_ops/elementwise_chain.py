@@ -14,7 +14,8 @@ def _check_operands(ctx: InferContext) -> None:
         count <= len(operands) <= 2 * count,
         f"operands must be one or two for each of {count} functions, got {len(operands)}",
     )
-    fits = [0 <= n < known + min(i, count - 1) for i, n in enumerate(operands)]
+    limits = (*range(known, known + count - 1), *([known + count - 1] * (count + 1)))
+    fits = [0 <= n < limit for n, limit in zip(operands, limits)]
     if not all(fits):
         i = fits.index(False)
         got = f"got {operands[i]} at {i}"
