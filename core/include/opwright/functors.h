@@ -23,7 +23,7 @@ OPWRIGHT_FUNCTOR T Minimum(T x, T y) {
   return x <= y || x != x ? x : y;
 }
 
-// NaN stays NaN. It is computed from comparisons, since two nested selections are not vectorized.
+// NaN stays NaN. Uses comparisons, since two nested selections are not vectorized.
 template <typename T>
 OPWRIGHT_FUNCTOR T Sign(T x) {
   const T sign = static_cast<T>(static_cast<T>(x > T(0)) - static_cast<T>(x < T(0)));

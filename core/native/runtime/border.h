@@ -11,7 +11,7 @@
 
 namespace opwright {
 
-// The depth of plugin calls in this thread. Its thread-local storage is accessed by a single
+// The depth of plugin calls in this thread. The thread-local variable is accessed by a single
 // instruction, since it changes in every run of a plan.
 extern __thread int32_t n_plugins_entered __attribute__((tls_model("initial-exec")));
 

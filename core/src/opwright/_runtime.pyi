@@ -260,8 +260,8 @@ def find_lent(array: object) -> np.ndarray[Any, Any] | None:
 class detach_guard:  # noqa: N801 - as the other guards
     """While it is entered, arrays that require a gradient are read as their ``detach()``.
 
-    This affects only the thread that entered it. Their library does not track the gradient through
-    opwright, so outside the guard such arrays are refused. It is reusable and reentrant.
+    Outside the guard such arrays are refused, because their library does not track the gradient
+    through opwright. The guard is reusable and reentrant; it affects only the entering thread.
     """
 
     def __init__(self) -> None: ...

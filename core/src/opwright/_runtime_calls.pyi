@@ -27,15 +27,15 @@ class CompiledNetwork:
     never if feeds are given in a dict:
 
     - ``out=[array, None]``: for each fetch, an array to write it into, which is returned, or None.
-      It can be a NumPy array, an array with ``__dlpack__`` on the host or, with `fetch_device`, an
-      array on the device. Dtype and shape must match the fetch. A contiguous array is written by
+      Each can be a NumPy array, an array with ``__dlpack__`` on the host or, with `fetch_device`,
+      an array on the device. Dtype and shape must match the fetch. A contiguous array is written by
       the kernel itself; results are copied into other arrays at the end. FeedError is raised before
       the first step for an array that is read-only or overlaps a feed, a variable or another array;
       after an operator whose output shape depends on values, shapes are checked once they are
       known.
     - ``fetch_as=importer``: converts each result that is not in `out`. A type with the DLPack
-      exchange API, such as ``torch.Tensor``, can be an importer. This overrides the attribute
-      `fetch_as`.
+      exchange API, such as ``torch.Tensor``, can be an importer. This argument overrides the
+      attribute `fetch_as`.
 
     Results are in new memory that belongs to the caller, except for results in `out`.
 

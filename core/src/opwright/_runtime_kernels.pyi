@@ -93,8 +93,8 @@ def prepare_python(
 class Library:
     """A compiled plugin: an open shared library with tables that have been checked.
 
-    It stays open as long as this object, or any kernel that was prepared with it as `keep_alive`,
-    exists. A file is opened only once, even if several paths lead to it.
+    The library stays open as long as this object, or any kernel that was prepared with it as
+    `keep_alive`, exists. A file is opened only once, even if several paths lead to it.
 
     Raises
     ------

@@ -74,7 +74,7 @@ class PlanBuilder:
     def end_constants(self) -> None:
         """Declare that earlier kernels read only unwritten persistables and each other's outputs.
 
-        They run only when such a persistable has changed; their outputs may be packed.
+        These kernels run only when such a persistable has changed; their outputs may be packed.
         """
 
     def feeds_read(self) -> None:
@@ -117,8 +117,8 @@ class PlanBuilder:
         `max_iterations` is -1. A loop that reaches its limit while the condition holds fails.
 
         `sequences` and `stacks` are arrays, given as (value of this plan, external of the body for
-        one element, byte offset of the first element). Each has `max_iterations` elements along
-        axis 0 from this offset on; each iteration reads or writes one element, in order or in
+        one element, byte offset of the first element). Each array has `max_iterations` elements
+        along axis 0 from this offset on; each iteration reads or writes one element, in order or in
         `reverse`. The value of a stack that is not read is -1. `turns` is a value of this plan with
         the number of iterations to run, and `turns_taken` a value that receives the number of
         iterations that ran.

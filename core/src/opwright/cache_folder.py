@@ -1,6 +1,6 @@
 """The cache folder, where processes store results for later processes.
 
-Its files name code that is later imported, opened and run, so a file that another user may have
+The files name code that is later imported, opened and run, so a file that another user may have
 written is not read. Files are written under a temporary name and then renamed, so they are complete
 or absent.
 """

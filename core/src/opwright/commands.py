@@ -1,6 +1,6 @@
 """For packages that add commands to ``opwright``.
 
-A command is an entry point in the group ``opwright.commands``. It names a `Command`, whose module
+A command is an entry point in the group ``opwright.commands`` that names a `Command`, whose module
 has ``add_arguments(parser)`` and ``run(args) -> exit code`` and is imported at first use:
 
 >>> SIZES = Command("show how large the operators are", "opwright_acme.sizes")

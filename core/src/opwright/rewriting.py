@@ -1,7 +1,7 @@
 """For pass authors: the graph, and the tools to change it.
 
-A pass is a function of a `Graph`, named in the hook ``opwright_passes``. It searches for a
-pattern, creates its replacement, and passes it to an `Edit`:
+A pass is a function of a `Graph`, named in the hook ``opwright_passes``. The function searches for
+a pattern, creates its replacement, and passes it to an `Edit`:
 
 >>> def fuse_add_relu(graph: Graph) -> None:
 ...     edit = graph.edit()

@@ -72,9 +72,9 @@ struct Reduced {
   typename Format<T>::Bits bits;
 };
 
-// Adding 1.5 * 2**m rounds to the nearest integer, which is then in the sum's low bits. This avoids
-// a conversion, which older instruction sets lack for vectors of double. With an offset, a shift
-// turns these bits into the exponent of a power of two.
+// Adding 1.5 * 2**m rounds to the nearest integer, which is then in the sum's low bits. The
+// addition avoids a conversion, which older instruction sets lack for vectors of double. With an
+// offset, a shift turns these bits into the exponent of a power of two.
 template <typename T>
 OPWRIGHT_FUNCTOR Reduced<T> ReduceByLn2(T x, typename Format<T>::Bits offset) {
   using F = Format<T>;

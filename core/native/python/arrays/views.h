@@ -1,5 +1,5 @@
-// The arrays that are passed to a Python kernel. They are created in advance over a plan's memory,
-// and kernels may store them.
+// The arrays that are passed to a Python kernel. The arrays are created in advance over a plan's
+// memory, and kernels may store them.
 //
 // A view has no owner while only the instance, which owns the memory, references it. If a kernel
 // has stored it, which its reference count shows, the view gets an owner and a new view is created.

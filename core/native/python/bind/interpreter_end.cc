@@ -22,7 +22,7 @@ constexpr std::chrono::seconds kLongestWait{10};
 std::atomic<int32_t> n_without_gil{0};
 std::atomic<bool> has_ended{false};
 
-// Stops a thread that must not run any further code. Its stack is not unwound, because destructors
+// Stops a thread that must run no further code, without unwinding its stack, because destructors
 // would free objects that other threads may still use, and Python objects without holding the GIL.
 [[noreturn]] void Park() noexcept {
   for (;;) pause();
@@ -83,11 +83,11 @@ void BindInterpreterEnd(py::module_& module) {
 }  // namespace opwright
 
 // Up to Python 3.13, a thread that requests the GIL of an exiting interpreter is terminated by
-// pthread_exit, which unwinds its stack. This is unsafe for C++ frames: a frame that is noexcept or
-// catches everything aborts the process, and destructors would release references without the GIL.
-// The unwinder calls each frame's personality function, innermost frame first, before any
-// destructor. So the linker (--wrap) replaces the personality function of this module by the
-// following function, in which the thread stops, as in Python from 3.14 on. Normal calls do not
+// pthread_exit, which unwinds its stack. Unwinding is unsafe for C++ frames: a frame that is
+// noexcept or catches everything aborts the process, and destructors would release references
+// without the GIL. The unwinder calls each frame's personality function, innermost frame first,
+// before any destructor. So the linker (--wrap) replaces the personality function of this module by
+// the following function, in which the thread stops, as in Python from 3.14 on. Normal calls do not
 // become slower.
 extern "C" {
 

@@ -26,7 +26,7 @@ class GilReleased {
 // Long native code must call this regularly; the call never returns if the interpreter has exited.
 void ParkIfEnded() noexcept;
 
-// Adds free_retired, and makes the interpreter's exit wait until nothing is in use.
+// Adds free_retired, and makes the interpreter's exit wait until no native code runs.
 void BindInterpreterEnd(py::module_& module);
 
 }  // namespace opwright

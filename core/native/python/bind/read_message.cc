@@ -1,5 +1,5 @@
 // Reads the protobuf wire format into dictionaries without importing protobuf, since the import
-// takes longer than reading most programs. It is stricter than protobuf's own readers: a known
+// takes longer than reading most programs. The reader is stricter than protobuf's own: a known
 // field must have its own wire type, and a field that is not repeated must occur at most once.
 #include <cstdint>
 #include <cstring>

@@ -1,6 +1,6 @@
 // EagerFunction: the function of an operator for users. Nearly all calls pass arguments by
-// position. They skip the Python function that binds names, because it costs a third as much as the
-// operator itself.
+// position. Such calls skip the Python function that binds names, because it costs a third as much
+// as the operator itself.
 #include <algorithm>
 #include <array>
 

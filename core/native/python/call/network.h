@@ -1,5 +1,5 @@
-// CompiledNetwork: the callable for users. It is a C type with vectorcall, since a Python wrapper
-// would cost more than the call.
+// CompiledNetwork: the callable for users. The class is a C type with vectorcall, since a Python
+// wrapper would cost more than the call.
 #ifndef OPWRIGHT_PYTHON_NETWORK_H_
 #define OPWRIGHT_PYTHON_NETWORK_H_
 

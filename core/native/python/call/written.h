@@ -7,7 +7,7 @@
 namespace opwright {
 
 // Throws kFeed if memory is read-only, does not fit, or overlaps other memory that the plan reads
-// or writes. It is called before the first step. If the shape of a fetch depends on values, the
+// or writes. The check runs before the first step. If the shape of a fetch depends on values, the
 // fetch is checked once its shape is known.
 void CheckWritten(const RunRequest& request, Instance* instance);
 

@@ -12,8 +12,8 @@
 
 namespace opwright {
 
-// Converts the metas of each slot, which are tuples of a shape and a dtype code. It uses the C API,
-// because lowering calls it for every kernel that it prepares.
+// Converts the metas of each slot, which are tuples of a shape and a dtype code. The function uses
+// the C API, because lowering calls it for every kernel that is prepared.
 std::vector<std::vector<Meta>> ToMetas(py::handle slots);
 
 // Attributes as the ABI's structs, with the memory that they point to. The memory is held by

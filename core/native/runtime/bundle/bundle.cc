@@ -33,7 +33,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64, "the header has 64 bytes");
 
-// Guards the caches of all bundles. It is acquired during a fork so that it is free in the child.
+// Guards the caches of all bundles; a fork acquires it so that it is free in the child.
 std::mutex& Mutex() {
   static std::mutex& mutex = *[] {
     auto* made = new std::mutex;  // never freed, since bundles may outlive statics

@@ -97,7 +97,7 @@ class Storage : public Retirable {
   void* handle() const { return handle_; }  // NULL for 0 bytes
   uint64_t bytes() const { return bytes_; }
   const std::shared_ptr<Device>& device() const { return device_; }
-  // Whether the memory is foreign. Its owner must then wait until enqueued work no longer reads it.
+  // Whether the memory is foreign; its owner must then wait until enqueued work no longer reads it.
   bool is_foreign() const { return owner_ != nullptr; }
   bool is_read_only() const { return is_read_only_; }
 

@@ -94,7 +94,7 @@ class KeptBlocks {
   uint64_t bytes_ = 0;
 };
 
-// It is in static memory and never destroyed, since tensors may outlive every static at exit.
+// Never destroyed and in static memory, since tensors may outlive every static at exit.
 KeptBlocks& Kept() noexcept {
   alignas(KeptBlocks) static std::array<std::byte, sizeof(KeptBlocks)> place;
   static auto* kept = new (place.data()) KeptBlocks;

@@ -30,7 +30,7 @@ void WriteMessage(char* buffer, uint64_t buffer_bytes, const char* text,
                   const char* rest = "") noexcept;
 
 // While an object exists, errors that this thread logs are collected instead of shown, since an
-// entry function can report the reason of its failure only through the log.
+// entry function can report the reason for its failure only through the log.
 class ErrorLog {
  public:
   ErrorLog();

@@ -9,8 +9,8 @@
 
 namespace opwright {
 
-// An open library whose tables have been checked. It stays open as long as the process, because
-// threads that it has started, such as OpenMP's, run its code even if no object of it is in use.
+// An open library with checked tables. The library stays open as long as the process, because
+// threads that it has started, such as OpenMP threads, run its code even if its objects are unused.
 class Library {
  public:
   // Opens a file with local visibility and calls its entry function for the tables. A file is

@@ -90,7 +90,7 @@ void CheckArray(const char* what, const Struct* array, uint64_t count, uint64_t 
   }
 }
 
-// Formats the name of an entry for errors. It is called for each entry; with a stream, this took
+// Formats the name of an entry for errors. Called for each entry; with a stream, the calls took
 // most of the load time.
 std::string EntryText(const char* table, uint64_t index) {
   return table + ("[" + std::to_string(index) + "]");

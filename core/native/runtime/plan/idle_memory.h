@@ -12,9 +12,9 @@ namespace opwright {
 class Plan;
 
 // One object limits the memory of the whole process, which may have hundreds of operators and
-// networks, each with many plans. It counts the memory of idle instances, except in the plan that
-// each callable ran last. Beyond the bound, idle instances are dropped, first in plans that have
-// not run recently; their plans stay, and create new instances when they run.
+// networks, each with many plans. The object counts the memory of idle instances, except in the
+// plan that each callable ran last. Beyond the bound, idle instances are dropped, first in plans
+// that have not run recently; their plans stay, and create new instances when they run.
 class IdleMemory {
  public:
   static constexpr int64_t kMostBytes = int64_t{64} << 20;

@@ -118,7 +118,7 @@ class Turns {
       if (one.staging < 0) Show(one, position, false);
     }
     if (status == OW_OK) status = RunAsChild(&body_, parent_.state());
-    // The condition is read before carried values move, since it may be one of them.
+    // The condition is read before carried values move, since it may be a carried value.
     if (status == OW_OK && loop_.condition >= 0) {
       status = ReadCondition(&body_, static_cast<uint32_t>(loop_.condition), error_, &again_);
     }

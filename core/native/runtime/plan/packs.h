@@ -34,8 +34,8 @@ struct PlanPacks {
   std::vector<PackedCopy> copies;  // guarded
 };
 
-// The packed copies of all plans. They are shared because kernels that are prepared for different
-// shapes often pack a variable identically.
+// The packed copies of all plans. The copies are shared because kernels that are prepared for
+// different shapes often pack a variable identically.
 class PackStore {
  public:
   static PackStore& Get();

@@ -8,8 +8,8 @@
 namespace opwright {
 
 namespace {
-// The maximum number of idle instances besides the hot instance. Each has an arena, so a burst of
-// threads must not leave more instances.
+// The maximum number of idle instances besides the hot instance. Each instance has an arena, so a
+// burst of threads must not leave more instances.
 constexpr size_t kMaxIdle = 7;
 }  // namespace
 

@@ -1,4 +1,4 @@
-// A plan: its steps, in order, and their memory. It is immutable once built, and shared by threads.
+// A plan: its steps, in order, and their memory. Built plans are immutable and shared by threads.
 #ifndef OPWRIGHT_RUNTIME_PLAN_H_
 #define OPWRIGHT_RUNTIME_PLAN_H_
 

@@ -1,5 +1,5 @@
-// A kernel that is prepared for attributes and metas. It is immutable and shared by plans and
-// threads.
+// A kernel that is prepared for attributes and metas. The kernel is immutable and shared by plans
+// and threads.
 #ifndef OPWRIGHT_RUNTIME_PREPARED_H_
 #define OPWRIGHT_RUNTIME_PREPARED_H_
 
@@ -42,8 +42,8 @@ class Prepared : public Retirable {
 
   const ow_kernel& kernel() const { return *kernel_; }
   void* state() const { return state_; }
-  // Whether the kernel's threads are missing, since the process was forked after `prepare`. If so,
-  // it must be neither used nor freed, since a `release` that joins threads would wait forever.
+  // Whether the kernel's threads are missing, since the process was forked after `prepare`. Such a
+  // kernel must be neither used nor freed, since a `release` that joins threads would wait forever.
   bool is_orphan() const;
   bool needs_gil() const { return (kernel_->flags & OW_KERNEL_NEEDS_GIL) != 0; }
 

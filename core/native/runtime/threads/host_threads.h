@@ -44,7 +44,7 @@ class HostThreads {
   // Called at `now_ns` after jobs of the calling thread have stalled. `others_ns` is the processor
   // time that threads of this process, except the caller and the team, have used so far. If
   // these threads have been busy since the last stall, the caller's jobs run on an OpenMP runtime
-  // from now on: the one that was loaded after the current one, as in `FindNext`.
+  // from now on: the runtime that was loaded after the current runtime, as in `FindNext`.
   void AfterStall(int64_t now_ns, int64_t others_ns);
 
   // Returns the OpenMP runtime that was loaded after `known`, or the first runtime for null and

@@ -60,7 +60,7 @@ class LoadWatch {
  private:
   // The period after which the decision is updated: a few time slices of the system.
   static constexpr int64_t kWindowNs = 8'000'000;
-  // The variation of the duration of equal shares if no other processes run.
+  // How much the durations of equal shares vary if no other processes run.
   static constexpr int64_t kLeastStallNs = 50'000;
   static constexpr int64_t kShortSpinNs = 50'000;
   static constexpr int64_t kLongSpinNs = 200'000;

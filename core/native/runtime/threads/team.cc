@@ -220,8 +220,8 @@ bool Team::AreAwake(int32_t n_lanes) const noexcept {
   return true;
 }
 
-// Returns the number of threads including the caller's thread. It is smaller than requested if the
-// system refuses more threads.
+// Returns the number of threads including the caller's thread. The number is smaller than requested
+// if the system refuses more threads.
 int32_t Team::StartWorkers(int32_t n_wanted) noexcept {
   n_wanted = std::min(n_wanted, kMostThreads);
   int32_t n_lanes = n_workers_.load(std::memory_order_relaxed) + 1;

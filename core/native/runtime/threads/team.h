@@ -1,4 +1,4 @@
-// The team: threads of the process that all kernels share. They spin briefly for work, then sleep.
+// The team: threads of the process that all kernels share, which spin briefly for work, then sleep.
 #ifndef OPWRIGHT_RUNTIME_TEAM_H_
 #define OPWRIGHT_RUNTIME_TEAM_H_
 
@@ -27,8 +27,8 @@ class Team {
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  // Returns the team of this process. It is created at the first call and never freed, since its
-  // threads may run while statics are destroyed. A forked child gets a new team.
+  // Returns the team of this process. The team is created at the first call and never freed, since
+  // its threads may run while statics are destroyed. A forked child gets a new team.
   static Team& OfProcess();
 
   // Calls function(data, share) once for each share in [0, n_shares), on at most n_threads threads,
@@ -58,8 +58,8 @@ class Team {
   int32_t n_workers() const { return n_workers_.load(std::memory_order_relaxed); }
 
  private:
-  // The state of one thread of the team; lane 0 is the caller's thread. It has two cache lines,
-  // because processors fetch lines in pairs.
+  // The state of one thread of the team; lane 0 is the caller's thread. The struct has two cache
+  // lines, because processors fetch lines in pairs.
   struct alignas(128) Lane {
     // The epoch of the job (32 bits), and the end (16 bits) and next (16 bits) of the untaken
     // shares.

@@ -97,7 +97,7 @@ def append_backward(
 def append_gradients(target: Variable, by: Iterable[Variable]) -> dict[str, Variable]:
     """Append the gradients of a target as `append_backward` does; return them by name.
 
-    They are zeros for variables that the target does not depend on, such as unused arguments.
+    Gradients are zeros for variables that the target does not depend on, such as unused arguments.
     """
     block = _check_targets([target])
     names = [target.name]

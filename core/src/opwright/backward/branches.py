@@ -1,7 +1,7 @@
 """The gradient of a branch: an operator of the same type with bodies that compute gradients.
 
-Each body is a copy of the forward body, recomputed, followed by gradient operators. It reads the
-inputs of the forward body and the gradients of the outputs, and returns the gradients of the
+Each body is a copy of the forward body, recomputed, followed by gradient operators. A body reads
+the inputs of the forward body and the gradients of the outputs, and returns the gradients of the
 captured variables. If a body does not compute such a gradient, it is zero.
 """
 

@@ -244,7 +244,7 @@ class Paths:
     def _is_selection(self, forward: ForwardOp, key: Key) -> bool:
         """Whether a value only identifies selected elements, like the index output of max_pool2d.
 
-        Its dtype is not float and only the gradient operator reads it, so its gradient is zero.
+        Such a value is not float and only the gradient operator reads it, so its gradient is zero.
         """
         slots = forward.op.definition.proto.outputs
         is_saved = any(s.intermediate and key in forward.writes.get(s.name, ()) for s in slots)

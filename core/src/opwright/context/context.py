@@ -197,7 +197,7 @@ class Context:
     def with_options(self, options: Mapping[str, Any]) -> Context:
         """Return a Context with the same registries and pins, but only these options.
 
-        They apply to eager calls and to networks compiled or run under this Context;
+        The options apply to eager calls and to networks compiled or run under this Context;
         ``Network.compile(options=...)`` sets options for one network.
 
         Parameters

@@ -1,8 +1,8 @@
 """The number of kernel threads: a process-wide setting, because cores are shared.
 
 Whether results may depend on that number is also a setting, used by plans that do not specify it.
-Both are deliberately global. Every change advances the epochs, so plans are lowered again. Thread
-libraries do not survive a fork, so a child process uses one thread.
+Both settings are deliberately global. Every change advances the epochs, so plans are lowered again.
+Thread libraries do not survive a fork, so a child process uses one thread.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _is_forked = False
 def get_num_threads() -> int:
     """Return the number of threads that kernels may use.
 
-    This is the last value given to `set_num_threads`, otherwise the environment variable
-    OPWRIGHT_NUM_THREADS, otherwise the number of CPUs that this process may use. It is 1 in a
-    forked process.
+    The number is the last value given to `set_num_threads`, otherwise the environment variable
+    OPWRIGHT_NUM_THREADS, otherwise the number of CPUs that this process may use. In a forked
+    process, the number is 1.
 
     Raises
     ------

@@ -119,11 +119,11 @@ def grad_op(
       `no_grad`; if there are several, zero gradients are absent;
     - as outputs ``<in>_grad`` for every input that can have a gradient; absent if not requested.
 
-    Its shape rule is derived, too. It refuses the inputs that the forward rule refuses, and outputs
-    or output gradients whose shapes or dtypes differ from the result of the forward rule.
+    Its shape rule is derived, too. The rule refuses the inputs that the forward rule refuses, and
+    outputs or output gradients whose shapes or dtypes differ from the result of the forward rule.
 
-    It has the attributes of the forward operator. A Python kernel may omit shape-only slots:
-    ``def swish_grad(x, out_grad, x_grad, *, beta)``.
+    The gradient operator has the attributes of the forward operator. A Python kernel may omit
+    shape-only slots: ``def swish_grad(x, out_grad, x_grad, *, beta)``.
 
     Parameters
     ----------
@@ -154,8 +154,8 @@ def grad_op(
 def graded_outputs(forward: OpProto, rule: GradOp) -> list[VarProto]:
     """Return the outputs whose gradients flow back.
 
-    These are the float outputs that are neither intermediate nor alias an input without a gradient;
-    such an input is state that the operator updates.
+    These outputs are float, not intermediate, and do not alias an input without a gradient; such an
+    input is state that the operator updates.
     """
     return [
         slot

@@ -49,8 +49,8 @@ BlockMetas: TypeAlias = Callable[[int, Sequence[str]], Sequence[Meta]]
 class InferContext:
     """The context of a shape rule: metas of inputs, attributes, metas of outputs.
 
-    It is created for every operator when a program is built, and again when it is lowered, so it
-    contains only references and looks up everything else on demand.
+    A context is created for every operator when a program is built and when it is lowered, so a
+    context contains only references and looks up everything else on demand.
     """
 
     __slots__ = ("_attrs", "_blocks", "_counts", "_definition", "_inputs", "outputs")

@@ -173,8 +173,8 @@ class OpMaker:
     def as_added(self) -> OpMaker:
         """Declare that the attribute was added after the operator had been published.
 
-        Kernels that do not read the attribute are considered older. They are rejected unless the
-        attribute has its default, which makes the operator behave as before.
+        Kernels that do not read the attribute are considered older. Such kernels are rejected
+        unless the attribute has its default, which makes the operator behave as before.
         """
         return self._set(self._attribute("as_added"), "added", True)
 

@@ -1,7 +1,7 @@
 """The interface of one operator: its slots and attributes, as immutable plain objects.
 
-These are the Python side of ``framework.proto``. Defaults and ranges are data, not functions, so
-that validation, docstrings, the command line and generated tests can all use them.
+The objects are the Python side of ``framework.proto``. Defaults and ranges are data, not functions,
+so that validation, docstrings, the command line and generated tests can all use them.
 """
 
 from __future__ import annotations

@@ -260,8 +260,8 @@ class GradientContext(RuleContext):
     def check_complete(self) -> None:
         """Raise GradientError if the rule, which has been called, omitted a gradient.
 
-        It must have set every wanted gradient, and read every nonzero output gradient; otherwise a
-        term of the sum would silently be zero.
+        The rule must have set every wanted gradient, and read every nonzero output gradient;
+        otherwise a term of the sum would silently be zero.
         """
         for slot, grads in self._output_grads.items():
             if slot not in self._asked and any(grad is not None for grad in grads):
@@ -296,9 +296,9 @@ class BodyContext(RuleContext):
     """The context of a composite body; the body replaces an operator by simpler operators.
 
     Every output that is present must be written, by `set_output` or as an output of `emit`. A body
-    reads the inputs and its own variables, and writes the outputs and fresh variables. It does not
-    have a block or program, and cannot emit operators with blocks or dynamic outputs, because it
-    may be emitted into a plan, which does not support these.
+    reads the inputs and its own variables, and writes the outputs and fresh variables. A body does
+    not have a block or program, and cannot emit operators with blocks or dynamic outputs, because
+    it may be emitted into a plan, which does not support these.
     """
 
     __slots__ = ()

@@ -104,26 +104,26 @@ class DeviceArrays(Protocol):
     ``describe``. Such arrays are then accepted like arrays with ``__dlpack__``, and tensors on the
     device have the attribute.
 
-    ``locate(description, /) -> ArrayPlace`` reads the attribute of an array. It raises ValueError,
-    as ``<rule broken>, got <value>; <way out>``, for an unreadable array.
+    ``locate(description, /) -> ArrayPlace`` reads the attribute of an array. ``locate`` raises
+    ValueError, as ``<rule broken>, got <value>; <way out>``, for an unreadable array.
 
     ``describe(pointer, shape, dtype, number, /)`` returns the attribute of a tensor; all work on
-    the tensor is done when a library reads it. It raises AttributeError if the attribute cannot
-    express the dtype, and then the tensor lacks it.
+    the tensor is done when a library reads it. ``describe`` raises AttributeError if the attribute
+    cannot express the dtype, and then the tensor lacks the attribute.
     """
 
     def view(self, pointer: int, shape: tuple[int, ...], dtype: str, number: int, /) -> object:
         """Return an array of the device over compact, row-major memory that opwright owns.
 
-        It is created once if the address stays the same from run to run. Not called for a tensor
-        that has no elements or is read only for its shape; kernels then get a NumPy dummy.
+        The array is created once if the address stays the same from run to run. Not called for a
+        tensor that has no elements or is read only for its shape; kernels then get a NumPy dummy.
         """
 
     def stream(self, pointer: int, number: int, /) -> AbstractContextManager[object]:
         """Return a context manager within which the library enqueues work on this stream.
 
-        It is entered for each call of a kernel and left when the kernel returns, while work
-        continues on the stream. The stream may be recording.
+        The context manager is entered for each call of a kernel and left when the kernel returns,
+        while work continues on the stream. The stream may be recording.
         """
 
 

@@ -68,7 +68,7 @@ def describe_place(code: int, number: int, context: Context) -> str:
 def lend(value: Any) -> Any:
     """Return the ndarray that an array of another library exports, or any other value unchanged.
 
-    It may have any strides.
+    The ndarray may have any strides.
     """
     if isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "__dlpack__"):
         return value
@@ -225,8 +225,8 @@ def plain_array(value: Array, who: str) -> Array:
 def hold(value: Any, dtype: str | None, who: str, beside: str) -> Array:
     """Convert Python numbers, lists or a NumPy scalar to an array that a kernel can read.
 
-    It has the parameters of `borrow_host`. Raises DtypeError if the value is not an array of
-    numbers, or the dtype cannot represent them.
+    The parameters are the same as for `borrow_host`. Raises DtypeError if the value is not an array
+    of numbers, or the dtype cannot represent them.
     """
     plain = _plain(value, who)
     if dtype is None or isinstance(value, np.generic):

@@ -38,8 +38,8 @@ os.register_at_fork(after_in_child=_forget_lock)  # the owner of the old lock ma
 def get_device(name: str, context: Context) -> _runtime.Device:
     """Return the runtime device for a name as users write it, such as ``"cuda"`` or ``"cuda:1"``.
 
-    It is opened at first use, and shared by all Contexts whose entry for this name is the same
-    library file or Python object.
+    The device is opened at first use, and shared by all Contexts whose entry for this name is the
+    same library file or Python object.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def find_lack_of_arrays(name: DeviceName, context: Context) -> str | None:
 def find_device_name(code: int, number: int, context: Context) -> DeviceName | None:
     """Return the device of a DLPack (code, number), or None if no plugin provides it.
 
-    This opens the libraries and modules of registered devices, but no device.
+    The search opens the libraries and modules of registered devices, but no device.
     """
     if code in HOST_CODES:
         return HOST

@@ -218,7 +218,7 @@ def check_own(record: PluginRecord) -> None:
 def _list_tops(location: str) -> set[str]:
     """Return the top-level modules of an installed distribution; empty without a list of files.
 
-    This avoids importlib.metadata, which can also read other file lists but takes 17 ms to import.
+    Avoids importlib.metadata, which can also read other file lists but takes 17 ms to import.
     """
     with contextlib.suppress(OSError, ValueError):
         with open(os.path.join(location, "RECORD"), encoding="utf-8") as file:

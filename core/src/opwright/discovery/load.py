@@ -1,7 +1,7 @@
 """Loads a plugin by importing its hook module, checking its hooks and collecting registrations.
 
-pluggy's loader stops at the first plugin that fails, so each plugin is loaded separately. If
-it raises, it is quarantined with its traceback, and the other plugins are loaded.
+pluggy's loader stops at the first plugin that fails, so each plugin is loaded separately. A plugin
+that raises is quarantined with its traceback, and the other plugins are loaded.
 """
 
 from __future__ import annotations
@@ -175,8 +175,8 @@ def _describe_invalid(error: BaseException) -> str:
 def _watch(module: str, before: set[str], began_ns: int) -> tuple[WatchedFile, ...]:
     """Return the files on which the registrations may depend, with their times and sizes.
 
-    These are the hook module, its parent packages, and the modules of the same distribution that
-    they imported. The result is empty if a file has no time, or changed while it was read.
+    The files are the hook module, its parent packages, and the modules of the same distribution
+    that they imported. The result is empty if a file has no time, or changed while it was read.
     """
     top = module.partition(".")[0]
     # The imports of a module that was loaded earlier are unknown, so the whole package is used.

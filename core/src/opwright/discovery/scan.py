@@ -1,9 +1,9 @@
 """Finds the entry points of installed plugins by reading file names, without importing anything.
 
-``importlib.metadata.entry_points`` takes 28–35 ms. This takes 0.4–1.9 ms for 20–400 distributions,
-because it opens ``entry_points.txt`` of each and searches for one word. Zip files and third-party
-finders are read through ``importlib.metadata``. A `PluginRecord` contains the registrations of a
-plugin as plain data, for the index.
+``importlib.metadata.entry_points`` takes 28–35 ms. This module takes 0.4–1.9 ms for 20–400
+distributions, because it opens ``entry_points.txt`` of each and searches for one word. Zip files
+and third-party finders are read through ``importlib.metadata``. A `PluginRecord` contains the
+registrations of a plugin as plain data, for the index.
 """
 
 from __future__ import annotations

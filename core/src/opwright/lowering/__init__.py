@@ -119,7 +119,7 @@ def _forget(built: Iterable[LoweredOp], kept: Iterable[LoweredOp]) -> None:
     """Drop references that are not needed once a plan is built.
 
     References from values to operators form cycles, which only the garbage collector would free.
-    It would also traverse the signatures of operators that a plan keeps for error messages.
+    The collector would also traverse operator signatures that a plan keeps for error messages.
     """
     for op in built:
         for values in op.outputs:

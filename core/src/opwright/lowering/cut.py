@@ -193,7 +193,7 @@ class _First:
 class _Second:
     """The half that runs second, with its own copies of the values.
 
-    Its feeds are the saved values, then the feeds of the first half that it reads, then late feeds.
+    The feeds are the saved values, then the feeds of the first half that it reads, then late feeds.
     """
 
     def __init__(self, first: _First) -> None:

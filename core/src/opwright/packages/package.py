@@ -40,8 +40,8 @@ CORE: Final = "opwright"
 def find_requirement(plugin: str) -> str | None:
     """Return the argument of ``pip install`` for an official plugin, quoted for the shell.
 
-    This is the extra of the core that installs the plugin, according to the metadata of the core,
-    or None if no extra does.
+    The argument is the extra of the core that installs the plugin, according to the metadata of the
+    core, or None if no extra does.
     """
     from opwright.packages.requirements import list_extras  # 26 ms, rarely needed
 

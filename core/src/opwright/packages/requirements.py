@@ -74,8 +74,8 @@ def _read_requirements(distribution: str) -> list[re.Match[str]]:
 def find_missing_for(module: str, distribution: str) -> list[str]:
     """Return the requirements to install for a top-level module that a distribution imports.
 
-    This is the missing requirement with the name of the module. If none has that name, all missing
-    requirements are returned, because a module and its distribution may differ in name.
+    The result is the missing requirement with the name of the module. If none has that name, all
+    missing requirements are returned, because a module and its distribution may differ in name.
     """
     missing = find_missing(distribution)
     return [item for item in missing if _normal(item) == _normal(module)] or missing

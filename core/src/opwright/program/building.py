@@ -318,8 +318,8 @@ def _carry_step(
 ) -> tuple[Slots, Wanted, dict[str, Any]]:
     """Make a loop carry the step if its body reads it; return its slots and attributes.
 
-    This gives every iteration different random numbers. In the body, the step is a variable of the
-    same name. Every iteration increments it, and the loop gradient reads the carried value.
+    So iterations get different random numbers. In the body, the step is a variable of the same
+    name. Every iteration increments it, and the loop gradient reads the carried value.
     """
     index = attrs.get(control.block)
     body = None if index is None else block.program.block(index)  # completion refuses None

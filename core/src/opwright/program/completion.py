@@ -145,10 +145,10 @@ class BodyEmitter:
     """Emits the body of one composite and checks the rules for bodies.
 
     A body reads the inputs of the composite and its own variables, and writes the outputs of the
-    composite and fresh variables. Its random operators use the seed and step of the composite. The
-    first random operator has the stream of the composite, and each further random operator a stream
-    derived from it. The streams are the same whenever the body is emitted, so a gradient that
-    recomputes the body draws the numbers of the forward pass.
+    composite and fresh variables. Random operators in the body use the seed and step of the
+    composite. The first random operator has the stream of the composite, and each further random
+    operator a stream derived from it. The streams are the same whenever the body is emitted, so a
+    gradient that recomputes the body draws the numbers of the forward pass.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from opwright.program.program import Program
 _PROGRAMS: ContextVar[tuple[Program, Program] | None] = ContextVar("programs", default=None)
 _SCOPE: ContextVar[Scope | None] = ContextVar("scope", default=None)
 
-# They are created at first use, once per process; guards do not change them.
+# The defaults are created at first use, once per process; guards do not change them.
 _DEFAULTS: dict[str, Any] = {}
 
 

@@ -44,7 +44,7 @@ class KernelRegistry:
         self._report = report or PluginReport()
         self._ops = OpRegistry(self._report) if ops is None else ops
         self._registered: dict[str, list[tuple[KernelRegistration, Package]]] = {}
-        # These are created from the registrations at first use and kept, since they have imported
+        # Entries are created from the registrations at first use and kept, since they have imported
         # kernels.
         self._entries: dict[str, list[KernelEntry]] = {}
         self._candidates: dict[tuple[str, str, str], tuple[KernelEntry, ...]] = {}
@@ -83,7 +83,7 @@ class KernelRegistry:
     def find_clash(self, registrations: Iterable[KernelRegistration]) -> tuple[str, Package] | None:
         """Return the first key that is taken, as text, with its package; None if all are free."""
         # Every process calls this for thousands of kernels, and nearly all are the only kernels of
-        # their type. So comparing them is faster than filling a table of all keys.
+        # their type. So comparing registrations is faster than filling a table of all keys.
         for new in registrations:
             for other, package in self._registered.get(new.op_type, ()):
                 if other.library == new.library and other.device == new.device:

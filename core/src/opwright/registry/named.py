@@ -246,8 +246,8 @@ class PassRegistry(NamedRegistry[PassEntry]):
 class OptionRegistry(NamedRegistry[Entry]):
     """Options by name, which kernels read in ``prepare``.
 
-    They are part of the keys of plans and prepared kernels, so every change takes effect. Do not
-    use environment variables for this.
+    Options are part of the keys of plans and prepared kernels, so every change takes effect. Do not
+    use environment variables instead.
     """
 
     noun = "option"

@@ -38,9 +38,9 @@ Backward = partial[list[Any]]
 class CutNetwork(NamedTuple):
     """A network in two halves; a call returns the fetches of the first half, and `backward`.
 
-    To keep the values between the halves, call `first` directly. It returns its `n_early` fetches,
-    then the other values that the second half reads, and finally a pair: the second half, and the
-    sources of its first arguments. Each source is a feed name or the position of a result.
+    To keep the values between the halves, call `first` directly. `first` returns its `n_early`
+    fetches, then the other values that the second half reads, and finally a pair: the second half,
+    and the sources of its first arguments. Each source is a feed name or the position of a result.
     """
 
     first: _runtime.CompiledNetwork
@@ -78,10 +78,10 @@ def cut(
     """Return a callable ``f(**feeds) -> (list, backward)`` that runs a program in two steps.
 
     The call runs the operators that do not need late feeds, which is a forward pass with all state
-    changes. ``backward(**late_feeds) -> list`` runs the rest. Both run the kernels of one plan.
-    ``backward`` keeps the forward values that it reads, in as few bytes as possible: it omits
-    parameters, values read only for their shape, and values that are cheap to recompute. It may be
-    called several times, even after other calls of ``f``.
+    changes. ``backward(**late_feeds) -> list`` runs the rest. Both steps run the kernels of one
+    plan. ``backward`` keeps the forward values that it reads, in as few bytes as possible: it omits
+    parameters, values read only for their shape, and values that are cheap to recompute.
+    ``backward`` may be called several times, even after other calls of ``f``.
 
     Parameters
     ----------

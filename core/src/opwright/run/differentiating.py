@@ -38,7 +38,7 @@ _Trace = tuple[Callable[..., list[Any]], list[str]]
 def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """Return a function that computes ``f(*args)`` together with its gradient.
 
-    It has the same parameters and errors as `grad`.
+    Parameters and errors are the same as for `grad`.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Calls one operator: appends it to the block for Variables, and runs it at once for arrays.
 
-The runtime finds one-operator plans by shapes, dtypes and attributes. It calls this code only to
-lower a new combination, and for arguments that it cannot read, which are Variables, numbers, lists,
-arrays on devices, and arrays that only have ``__dlpack__``. The runtime then continues.
+The runtime finds one-operator plans by shapes, dtypes and attributes. The runtime calls this code
+only to lower a new combination, and for arguments that it cannot read: Variables, numbers, lists,
+arrays on devices, and arrays that only have ``__dlpack__``. Then it continues.
 """
 
 from __future__ import annotations

@@ -33,10 +33,10 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 class LoadedProgram(Called):
     """A program with its parameters, the result of `opwright.load`.
 
-    It can be called from any number of threads, with arrays by position, by name, or in one dict
-    for names that are not identifiers, as in ``loaded(x)``, ``loaded(img=x)``, ``loaded({"input.1":
-    x})``. `feeds` lists its arguments. Results are computed for prediction, without updates and
-    with ``training`` false, see ``Program.clone(for_inference=True)``.
+    The program can be called from any number of threads, with arrays by position, by name, or in
+    one dict for names that are not identifiers, as in ``loaded(x)``, ``loaded(img=x)``,
+    ``loaded({"input.1": x})``. `feeds` lists its arguments. Results are computed for prediction,
+    without updates and with ``training`` false, see ``Program.clone(for_inference=True)``.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class LoadedProgram(Called):
     def parameters(self) -> dict[str, Array]:
         """Return a copy of each persistable variable that a call reads, by name.
 
-        These are parameters and statistics. Optimizer states are only in `scope`.
+        The variables are parameters and statistics. Optimizer states are only in `scope`.
         """
         return {variable.name: variable.numpy() for variable in self._read_variables()}
 
@@ -162,7 +162,7 @@ class LoadedProgram(Called):
     ) -> None:
         """Write the plans of a call to a file, for use without Python or with `opwright.load`.
 
-        The file has plans for all batches of a range, and the current values of the scope. It
+        The file has plans for all batches of a range, and the current values of the scope. The file
         contains the names and versions of the kernel libraries. See ``opwright/run.h``.
 
         Parameters

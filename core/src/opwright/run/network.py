@@ -192,7 +192,7 @@ class Network:
     ) -> _runtime.CompiledNetwork:
         """Return a callable ``f(*feeds, **feeds) -> list`` that runs the current operators.
 
-        It also accepts all feeds in one dict, and `out` and `fetch_as`, see `CompiledNetwork`.
+        The callable also takes all feeds in one dict, `out` and `fetch_as`; see `CompiledNetwork`.
 
         Parameters
         ----------
@@ -306,8 +306,8 @@ class Network:
     def lock(self) -> Lock:
         """Return the kernels and passes of the last compile or run.
 
-        It covers all feeds with which the network was called, so first call it with feeds of each
-        kind.
+        The lock covers all feeds with which the network was called, so first call it with feeds of
+        each kind.
 
         Raises
         ------

@@ -34,8 +34,8 @@ def load_translated(
 ) -> LoadedProgram:
     """Translate a file to a program once; later processes load the saved program.
 
-    It is saved in the folder ``models`` of the cache, which only this user can enter, under a
-    digest of the content and of the installed packages.
+    The program is saved in the folder ``models`` of the cache, which only this user can enter,
+    under a digest of the content and of the installed packages.
 
     Parameters
     ----------

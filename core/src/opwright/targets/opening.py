@@ -113,7 +113,7 @@ class LibraryTable:
 def open_linked(open_now: Callable[[], _T], list_distributions: Callable[[], Iterable[str]]) -> _T:
     """Open a library, after the linked libraries that the system loader does not find.
 
-    These libraries belong to distributions that a given distribution requires. They may be outside
+    The libraries belong to distributions that a given distribution requires, which may be outside
     the search path, as in an environment that can access the packages of another environment.
     """
     opened: set[str] = set()

@@ -31,7 +31,7 @@ class Uses:
     def __init__(self, graph: Graph) -> None:
         self._readers: dict[Value, dict[LoweredOp, None]] = defaultdict(dict)
         self._writer: dict[Value, LoweredOp] = {}
-        # These contain only buffers that several values share. Dicts keep the insertion order.
+        # These dicts contain only buffers that several values share, in insertion order.
         self._memory_readers: dict[Buffer, dict[LoweredOp, None]] = defaultdict(dict)
         self._memory_writers: dict[Buffer, dict[LoweredOp, None]] = defaultdict(dict)
         self._lasting = {_own(value) for value, _ in graph.sinks}
@@ -149,7 +149,7 @@ class Uses:
     def may_move(self, op: LoweredOp, to: LoweredOp) -> bool:
         """Whether an operator can move to the position of another operator.
 
-        It must not move across a write of memory that it reads, or an access to memory that it
+        An operator must not cross a write of memory that it reads, or an access to memory that it
         writes. The operator ``to`` itself does not count, because `op` is merged into it.
         """
         low, high = sorted((self.position[op], self.position[to]))
@@ -171,8 +171,8 @@ class Uses:
 def find_late(graph: Graph) -> tuple[set[LoweredOp], set[Value]]:
     """Return the operators and values that depend on late feeds, including the late feeds.
 
-    This includes operators that write to the memory of such a value and, after the first operator
-    with an effect, all later operators with an effect.
+    The result includes operators that write to the memory of such a value and, after the first
+    operator with an effect, all later operators with an effect.
     """
     ops: set[LoweredOp] = set()
     values = {graph.feeds[name] for name in graph.late_feeds if name in graph.feeds}

@@ -44,8 +44,8 @@ def estimate_ns(op: LoweredOp, device: str) -> int:
 def first_target(request: LowerRequest) -> Target:
     """Return the target for which kernels are first chosen: one thread if a plan seems short.
 
-    It seems short if the last plan of its callable was short. A callable's first plan is judged by
-    its bytes, as if each operator read all given values and one operator also the scope. The
+    A plan seems short if the last plan of its callable was short. A callable's first plan is judged
+    by its bytes, as if each operator read all given values and one operator also the scope. The
     estimates of the kernels decide later, so a wrong guess costs only time.
     """
     target, n_ops = request.target, len(request.ops)

@@ -218,7 +218,7 @@ def _choose_for(
 ) -> Choice | None:
     """Return the choice, shared by equal operators, for these threads and arguments.
 
-    It is the first kernel that does not refuse; if `candidates` are given, only these are tried.
+    The choice is the first kernel that does not refuse, among `candidates` if they are given.
     Raises OutOfMemoryError if a kernel runs out of memory, since other kernels need memory, too.
     """
     signature = signature_of(op)

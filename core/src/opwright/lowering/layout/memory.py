@@ -264,8 +264,8 @@ def _pack_large(buffers: list[Buffer], slots: list[int], alignment: int) -> None
 def pack(buffers: Sequence[Buffer], alignment: int) -> int:
     """Set the offset of each buffer in a block; return the size of the block in bytes.
 
-    Buffers are sorted by size, the largest first. Their lifetimes are from position ``first`` to
-    position ``last``, both included.
+    Buffers are sorted by size, the largest first. The lifetimes of buffers are from position
+    ``first`` to position ``last``, both included.
     """
     placed: list[tuple[int, int, int, int]] = []  # begin, end, first, last; by begin
     for buffer in buffers:

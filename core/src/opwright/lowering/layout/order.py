@@ -19,8 +19,8 @@ LEAST_FREED_BYTES: Final = 1 << 16
 def advance_updates(graph: Graph) -> None:
     """Move operators that only write the scope to right after their dependencies.
 
-    Only the last readers of large buffers move. They do not move before an operator that reads or
-    writes their outputs, or before an operator with an effect.
+    Only the last readers of large buffers move. Operators do not move before an operator that reads
+    or writes their outputs, or before an operator with an effect.
     """
     candidates = {op for op in graph.ops if _writes_scope_alone(op)}
     if not candidates:

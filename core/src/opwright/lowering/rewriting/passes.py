@@ -147,8 +147,8 @@ def _is_needed(op: LoweredOp, needed: set[Value]) -> bool:
 def find_violation(graph: Graph) -> str | None:
     """Describe the fault of a graph in which a read would not find its value, or return None.
 
-    This scans the reads and writes of every buffer once, in about a twentieth of the time needed to
-    lower the same operators.
+    The check scans the reads and writes of every buffer once, in about a twentieth of the time
+    needed to lower the same operators.
     """
     contents: Contents = {}
     for op in graph.ops:

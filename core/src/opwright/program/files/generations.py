@@ -1,8 +1,8 @@
 """The generations of a folder; each save adds a complete generation under the next number.
 
-A generation is a folder. It is written under a temporary name and then renamed to its number, which
-fails if another saver has taken the number. The rename publishes a save; savers do not need any
-other synchronization. See ``docs/decisions/0047-generations.md``.
+A generation is a folder. The folder is written under a temporary name and then renamed to its
+number, which fails if another saver has taken the number. The rename publishes a save; savers do
+not need any other synchronization. See ``docs/decisions/0047-generations.md``.
 
 All temporary names of a saver end with its token. A saver holds a file lock until it has saved; the
 system releases the lock whenever the process ends. A lock only determines which files are
@@ -140,7 +140,7 @@ def _take_number(folder: Path, new: Path, only: int | None) -> bool:
     """Rename a folder to the next number; False if it was removed, or its only number is taken."""
     status = os.lstat(new)
     for _ in range(_MAX_TRIES):
-        # This makes an NFS client request the names from the server instead of using its cache.
+        # `utime` makes an NFS client request the names from the server instead of using its cache.
         os.utime(folder / GENERATIONS)
         number = (find_newest(folder) or 0) + 1 if only is None else only
         if number > _MAX_NUMBER:

@@ -125,7 +125,7 @@ def _check_params(file: OpenFile, manifest: Manifest, program: bytes) -> OpenFil
 def read_saved(folder: StrPath, read: Callable[[SavedFiles], Read]) -> Read:
     """Return the result of `read` for the newest generation, or for a standalone pair.
 
-    If that fails and another process has saved meanwhile, the new generation is read instead.
+    If `read` fails and another process has saved meanwhile, the new generation is read instead.
     Raises FileMissingError if the folder does not contain a saved program.
     """
     for _ in range(_MAX_TRIES):
@@ -214,8 +214,8 @@ def open_params(stack: ExitStack, folder: StrPath, program: bytes) -> OpenFile:
 def check_top_level(folder: StrPath) -> None:
     """Raise FormatError if a top-level file does not belong to a generation of the folder.
 
-    Its author expects `load` to read it, but `load` reads the newest generation. A copy of a file
-    in a generation is accepted, since tools that copy folders turn links into files.
+    The author of the file expects `load` to read it, but `load` reads the newest generation. A copy
+    of a file in a generation is accepted, since tools that copy folders turn links into files.
     """
     for name in _find_foreign(folder):
         raise FormatError(

@@ -47,8 +47,8 @@ def save(
     Each call adds a generation, a folder with ``program.pb`` and ``params.safetensors``, and
     removes the oldest generations. Top-level files of these names are links to the newest
     generation. If the disk is full, or an interrupt or crash occurs at any moment, earlier saves
-    stay intact. Several processes, even on several machines, may save to one folder. Each adds its
-    own generation, and the last generation is loaded.
+    stay intact. Several processes, even on several machines, may save to one folder. Each process
+    adds its own generation, and the last generation is loaded.
 
     Parameters
     ----------

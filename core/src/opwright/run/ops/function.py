@@ -106,7 +106,7 @@ def _extend(
 ) -> Callable[..., Any]:
     """Return the callable for a call with keyword arguments that the operator lacks.
 
-    It accepts ``returns``, with one cached call per value in `calls`; other names raise an error.
+    ``returns`` is accepted, with one cached call per value in `calls`; other names raise an error.
     """
     for name in unknown:
         if name != RETURNS:

@@ -19,7 +19,7 @@ from opwright.errors import OperatorNotFoundError
 
 
 class MissingOperatorError(OperatorNotFoundError, AttributeError):
-    """The operator is unknown. This is an AttributeError so that ``hasattr`` and editors work."""
+    """The operator is unknown. The class is an AttributeError for ``hasattr`` and editors."""
 
 
 class Finder:
