@@ -35,13 +35,13 @@ def test_unchanged_objects_are_recognized(args: tuple[object, ...]) -> None:
     assert Watch(args, [0, 2], "version").is_same(args)
 
 
-def test_another_object_at_a_watched_position_differs(args: tuple[object, ...]) -> None:
+def test_a_different_object_at_a_watched_position_is_detected(args: tuple[object, ...]) -> None:
     watch = Watch(args, [0, 2], "version")
     assert not watch.is_same((args[1], *args[1:]))
     assert watch.is_same((args[0], args[3], args[2], args[1]))
 
 
-def test_arguments_with_a_new_version_number_differ() -> None:
+def test_a_new_version_number_of_a_watched_argument_is_detected() -> None:
     args = tuple(Counted() for _ in range(3))
     watch = Watch(args, [0, 1], "version")
     args[2].version = 1
@@ -58,7 +58,7 @@ def test_version_numbers_of_different_classes_are_read() -> None:
     assert not watch.is_same(args)
 
 
-def test_a_call_with_fewer_arguments_differs(args: tuple[object, ...]) -> None:
+def test_a_call_with_fewer_arguments_is_detected(args: tuple[object, ...]) -> None:
     assert not Watch(args, [3], "version").is_same(args[:2])
 
 

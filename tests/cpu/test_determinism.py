@@ -40,7 +40,7 @@ def batch_norms() -> tuple[Any, Feeds]:
 
 
 def many_weights() -> tuple[Any, Feeds]:
-    """Return a convolution with so few pixels that oneDNN divides the weights instead."""
+    """Return a convolution for which oneDNN divides the weights, since there are too few pixels."""
     x = layers.data("x", shape=[None, 128, 6, 6])
     h = layers.conv2d(x, filters=256, kernel=3, activation="relu")
     return layers.mean(layers.conv2d(h, filters=192, kernel=3)), {"x": noise(3, 128, 6, 6)}

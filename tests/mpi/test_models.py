@@ -245,7 +245,7 @@ def test_training_continues_with_a_different_number_of_processes(run, tmp_path: 
         return done.stdout
 
     first = train(2, 1)
-    # Of 5 steps, checkpoints are saved after the third step and at the end of the epoch.
+    # An epoch has 5 steps; checkpoints are saved after the third step and at the end of the epoch.
     assert "saves 2 " in first
     train(4, 2)
     last = train(1, 3)

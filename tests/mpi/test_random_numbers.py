@@ -55,7 +55,7 @@ def check(part, parallel):
 
     for step, (got, whole) in enumerate(zip(values, wanted)):
         for (axis, each), own, all_rows in zip([(0, 1), (1, 1), (0, 4), (0, 4)], got, whole):
-            # Dropped elements are 0; in the first step, the other elements are also equal.
+            # Dropped elements are 0 in both; in the first step, the kept elements are also equal.
             np.testing.assert_array_equal(own == 0, rows(all_rows, axis, each) == 0)
     for own, whole in zip(parameters, expected):
         np.testing.assert_allclose(own, whole, rtol=1e-5, atol=1e-6)

@@ -109,7 +109,7 @@ class Peer:
         return answer
 
     def ask_any(self, request: Request) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Query PyTorch, and NumPy if PyTorch lacks something; skip the test if both do."""
+        """Run a request in PyTorch, or in NumPy if PyTorch cannot; skip the test if neither can."""
         try:
             return self.ask("torch", request)
         except LackingError as error:

@@ -50,7 +50,7 @@ class Drawing:
         self.loss = self._append_loss()
 
     def to_request(self) -> Request:
-        """Convert the program to a request to a peer."""
+        """Convert the program to a request for a peer."""
         request = Request(feed={name: widen(array) for name, array in self.feeds.items()})
         for op in self.block.ops:
             request.append(op)

@@ -74,7 +74,7 @@ def test_a_gradient_rule_can_read_metas(block, context, toy):
     assert seen == [(Meta((4, 4), "float64"), Meta((4, 4), "float64"))]
 
 
-def test_gradients_of_several_readers_are_summed_in_a_fixed_order(block, values, check_gradients):
+def test_gradients_from_several_readers_are_summed_in_a_fixed_order(block, values, check_gradients):
     block.append_op("matmul", {"x": "x", "y": "w"}, {"out": "h"})
     block.append_op("multiply", {"x": "h", "y": "h"}, {"out": "hh"})
     block.append_op("add_n", {"x": ["h", "hh", "h"]}, {"out": "s"})

@@ -22,7 +22,7 @@ RIVAL = (
 
 
 def matrix(text):
-    """Return {(operator, device): {dtype: library letters}} of a printed matrix."""
+    """Parse a printed matrix into {(operator, device): {dtype: library letters}}."""
     lines = text.partition("\n\n")[0].splitlines()
     title, *rows = [line.split() for line in lines]
     return {tuple(row[:2]): dict(zip(title[2:], row[2:], strict=True)) for row in rows}

@@ -191,7 +191,7 @@ def test_strict_raises_for_excluded_plugins(site):
 
 @pytest.fixture
 def left_out(site):
-    """Make importing acme terminate two processes and a fork; return the hook module of acme."""
+    """Terminate two processes and a fork while they import acme; return acme's hook module."""
     package = site.add("acme", ENDS["exit"][0])
     run(site, LOOK), run(site, LOOK), look(site)
     return package / "plugin.py"

@@ -136,7 +136,7 @@ def test_one_lock_covers_all_feeds_of_a_callable(scales):
 
 
 def test_an_intermediate_operator_that_a_later_pass_replaces_is_also_locked(context):
-    """The first pass requires a kernel for the fused operator, but the second pass replaces it."""
+    """The first pass needs a kernel for its fused operator, which the second pass then replaces."""
     context.ops.add("toy.last", make_toy("toy.last", ["x", "y"]), TOY)
     context.kernels.add(
         "toy.last", device="cpu", dtypes=["float32"], kernel=add_relu, library="toy", package=TOY

@@ -1,4 +1,4 @@
-"""Eager operators keep a bounded number of bytes between calls, measured in separate processes."""
+"""Eager calls keep bounded memory between calls; the tests measure it in separate processes."""
 
 from __future__ import annotations
 

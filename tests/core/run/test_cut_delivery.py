@@ -1,4 +1,4 @@
-"""The halves of a cut network return results in the requested form and pass on other values."""
+"""The halves of a cut network return results as requested and pass on intermediate values."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ CASES = [
 def make_arrays(
     x: tuple[int, ...], weight: tuple[int, ...], attrs: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Return the inputs of conv2d_grad, representable in bfloat16, in float64."""
+    """Return float64 inputs of conv2d_grad whose values are representable in bfloat16."""
     shape = ow.Program().global_block()
     shape.create_var("x", x, "float64")
     shape.create_var("weight", weight, "float64")

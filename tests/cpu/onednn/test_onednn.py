@@ -152,7 +152,9 @@ FEW_IMAGES = [
 
 
 @pytest.mark.parametrize(("images", "weight", "attrs"), FEW_IMAGES)
-def test_if_there_are_fewer_images_than_threads_rows_are_divided(images, weight, attrs, n_threads):
+def test_rows_are_divided_among_threads_if_there_are_fewer_images_than_threads(
+    images, weight, attrs, n_threads
+):
     is_flat = len(images) == 4
     attrs = {**attrs, "data_format": "NHWC" if is_flat else "NDHWC"}
     inputs = {"x": numbers(*images), "weight": numbers(*weight), "bias": numbers(weight[0])}

@@ -49,7 +49,7 @@ def test_the_rest_of_a_collective_that_finishes_late_is_waiting_time():
     assert line.wait_s == pytest.approx(0.5)
 
 
-def test_a_collective_that_runs_on_the_process_itself_is_never_hidden():
+def test_a_collective_that_does_not_overlap_computation_is_never_hidden():
     assert play(STEP, second(1.5), overlap=0.0).step_s == pytest.approx(4.5)
 
 

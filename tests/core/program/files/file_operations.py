@@ -2,8 +2,8 @@
 
 The operations are replayed on a model of a disk that guarantees only what POSIX guarantees. The
 content of a file is durable after its fsync, and names in a folder are durable after the fsync of
-the folder. Until then, a power loss can undo each change independently and leave data partially
-written.
+the folder. Before these calls, a power loss can undo each change independently and leave data
+partially written.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def test_output_shapes_can_depend_on_values():
 
 
 class _Dlpack:
-    """A minimal array of another library, with only DLPack."""
+    """A minimal array of another library, which supports only DLPack."""
 
     def __init__(self, array):
         self.array = np.array(array)  # a copy, since NumPy does not export read-only arrays

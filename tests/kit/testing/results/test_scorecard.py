@@ -53,7 +53,7 @@ def test_a_reason_is_reported_once_for_all_subjects_that_share_it(card: Scorecar
     assert "acme.swish and 1 more: declared to have none" in text
 
 
-def test_the_json_data_has_the_same_content(card: Scorecard) -> None:
+def test_the_json_data_has_the_content_of_the_scorecard(card: Scorecard) -> None:
     data = json.loads(json.dumps(card.to_json()))
     assert (data["ok"], data["seed"], data["distribution"]) == (False, 7, "opwright-acme")
     assert data["counts"] == {"passed": 1, "failed": 1, "skipped": 1}

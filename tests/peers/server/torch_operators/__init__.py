@@ -4,7 +4,7 @@ A function is called with the inputs by slot (lists for duplicable slots) and wi
 that it names as parameters, defaults included; ``n_outputs`` is the number of variables of the
 first output slot. It returns the outputs in the order of the OpProto: a tensor, a list for a slot
 with several variables, or a tuple of these. Outputs that are None, or missing at the end of the
-tuple, are not compared. An attribute that the function does not name must have its default.
+tuple, are not compared. An attribute that the function does not name must have its default value.
 `NotExpressibleError` means that PyTorch cannot express the call.
 """
 

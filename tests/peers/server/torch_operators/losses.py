@@ -1,4 +1,4 @@
-"""Losses, one value per row or element."""
+"""Losses that return one value per row or element."""
 
 from __future__ import annotations
 

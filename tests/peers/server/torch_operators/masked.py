@@ -1,4 +1,4 @@
-"""Reductions over unmasked elements, computed by the prototype torch.masked."""
+"""Reductions over unmasked elements, computed by the prototype module torch.masked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of networks: convolutions, pooling, normalization, attention, recurrence."""
+"""Neural-network operators: convolutions, pooling, normalization, attention, recurrence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimizers: one step of a ``torch.optim`` class from a given state."""
+"""Optimizers, each of which takes one step of a ``torch.optim`` class from a given state."""
 
 from __future__ import annotations
 

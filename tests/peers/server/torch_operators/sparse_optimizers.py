@@ -1,4 +1,4 @@
-"""Optimizers of table rows: one step of a ``torch.optim`` class with a sparse gradient."""
+"""Optimizers that update table rows by a step of a ``torch.optim`` class with a sparse gradient."""
 
 from __future__ import annotations
 
