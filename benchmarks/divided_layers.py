@@ -1,6 +1,6 @@
 """Measures partitioned layers: step time and memory per process, by number of processes.
 
-Times are the processor time of one process, which other work disturbs less.
+Times are processor times of one process, which other work disturbs less than elapsed times.
 
 One process has the complete layers; two and four processes partition them, each with one thread and
 its part of the same batch. Rounds alternate; the fastest step is reported.

@@ -88,7 +88,7 @@ def schedule(policy: int) -> None:
 
 
 def serve(workload: Workload, implementation: str, commands: TextIO, answers: TextIO) -> None:
-    """Prepare, then answer each line with one line."""
+    """Prepare the implementation, then answer each input line with one output line."""
 
     def answer(**what: Any) -> None:
         answers.write(json.dumps(what) + "\n")

@@ -99,7 +99,7 @@ def torch_step(loss_of: Callable[[list[Any]], Any], arrays: list[Any], fused: An
 
 
 def torch_mlp() -> Step:
-    """Prepare the step of opwright_mlp in PyTorch."""
+    """Prepare the same step as opwright_mlp in PyTorch."""
     import torch
     from torch.nn import functional as F  # noqa: N812
 
@@ -116,7 +116,7 @@ def torch_mlp() -> Step:
 
 
 def torch_lenet() -> Step:
-    """Prepare the step of opwright_lenet in PyTorch."""
+    """Prepare the same step as opwright_lenet in PyTorch."""
     import torch
     from torch.nn import functional as F  # noqa: N812
 

@@ -1,4 +1,4 @@
-"""The fixed cost of calling a one-operator network, and an operator on arrays."""
+"""The fixed cost of calling a one-operator network and of calling an operator on arrays."""
 
 from __future__ import annotations
 

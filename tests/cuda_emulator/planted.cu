@@ -18,7 +18,7 @@ __global__ void sound(float* out, const float* in, int n) {
     out[t] = partial[0] + partial[1];
     __syncthreads();
   }
-  // First half a warp shuffles values, then the complete warp.
+  // Half a warp shuffles values first, then the complete warp.
   float x = in[t];
   if (t % 32 < 16) x += __shfl_xor_sync(0x0000ffffu, x, 1);
   __syncwarp();

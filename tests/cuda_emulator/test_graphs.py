@@ -93,7 +93,7 @@ def test_a_stream_that_is_not_joined_invalidates_the_graph(driver: Driver, goes_
     end(driver, main, returns=UNJOINED)
 
 
-def test_a_graph_and_a_stream_cannot_wait_for_events_of_each_other(driver: Driver) -> None:
+def test_a_graph_and_a_stream_cannot_wait_for_each_others_events(driver: Driver) -> None:
     main = driver.make("cuStreamCreate")
     before, within = driver.make("cuEventCreate"), driver.make("cuEventCreate")
     driver("cuEventRecord", before, main)

@@ -63,7 +63,7 @@ def _native_settings(package: str) -> list[str]:
 
 
 def _environ() -> dict[str, str]:
-    """Return the variables with which an ordinary interpreter loads sanitized libraries."""
+    """Return variables that let an ordinary interpreter load sanitized libraries."""
     libraries = [_find_library(name) for name in ("libasan.so", "libubsan.so", "libstdc++.so")]
     return {
         "LD_PRELOAD": " ".join(libraries),

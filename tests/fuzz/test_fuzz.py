@@ -42,7 +42,7 @@ def modules(monkeypatch):
 
 
 def worker(tmp_path, *args, **environ):
-    """Run the script of a child."""
+    """Run worker.py with these arguments in a child process."""
     return subprocess.run(
         [sys.executable, str(HERE / "worker.py"), *args],
         capture_output=True,

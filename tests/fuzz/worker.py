@@ -74,7 +74,7 @@ def setting_of(seed: int) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def set_up(setting: dict[str, Any]) -> Iterator[None]:
-    """Set the number of threads and the kernel library for a block."""
+    """Set the number of threads, and use the kernel library within a ``with`` block."""
     import opwright as ow
 
     ow.set_num_threads(setting["threads"])

@@ -19,7 +19,7 @@ constexpr DLDataType kBool = {kDLBool, 8, 1};
 using opwright::Role;
 using opwright::Shape;
 
-// Prepares a kernel of kernels.cc for arguments of equal shape; `factor` is an attribute of scale.
+// Prepares a kernel of kernels.cc for arguments of equal shape; only "scale" reads `factor`.
 std::shared_ptr<opwright::Prepared> Prepare(const char* name, size_t n_inputs, size_t n_outputs,
                                             const Shape& shape, double factor = 1.0);
 

@@ -261,7 +261,7 @@ void JobsAfterIdleTimeAreNotMeasured() {
   CHECK(!load.AllowsSharing(now_ns));
 }
 
-// Emulates a parallel region of OpenMP.
+// Emulates an OpenMP parallel region.
 void RegionOfThreads(void (*function)(void*), void* data, uint32_t n_threads, uint32_t) {
   std::vector<std::thread> threads;
   for (uint32_t i = 1; i < n_threads; ++i) threads.emplace_back(function, data);

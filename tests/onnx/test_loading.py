@@ -72,7 +72,7 @@ def test_initializers_are_parameters_if_the_model_is_trained() -> None:
     np.testing.assert_allclose(step(FEW)[0], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_without_training_initializers_are_not_parameters() -> None:
+def test_initializers_are_not_parameters_without_training() -> None:
     model, _ = make_perceptron()
     assert not opwright_onnx.load(model).program.parameters()
 

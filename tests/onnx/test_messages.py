@@ -54,7 +54,7 @@ def test_a_tensor_with_packed_values_is_read() -> None:
         np.testing.assert_array_equal(opwright_onnx.load(data)()[0], numbers)
 
 
-def test_a_repeated_field_is_merged_as_protobuf_does() -> None:
+def test_a_repeated_field_is_merged_as_in_protobuf() -> None:
     model = make_perceptron()[0]
     model.producer_name = "one"
     other = onnx.ModelProto(producer_name="other")

@@ -97,7 +97,7 @@ def test_an_operator_without_a_counterpart_is_a_node_of_our_domain(tmp_path: Pat
     np.testing.assert_array_equal(found, ow.ops.cholesky(SQUARE))
 
 
-def test_only_onnx_refuses_operators_without_a_counterpart(tmp_path: Path) -> None:
+def test_the_option_only_onnx_refuses_operators_without_a_counterpart(tmp_path: Path) -> None:
     path = tmp_path / "own.onnx"
     with pytest.raises(UnsupportedError, match="only_onnx, got cholesky"):
         opwright_onnx.save(path, make_unary("cholesky", [2, 2]), ow.Scope(), "y", only_onnx=True)

@@ -53,7 +53,7 @@ def test_large_weights_are_read_from_a_file_separately_from_the_message(tmp_path
     np.testing.assert_allclose(loaded(x)[0], x @ weight, rtol=1e-5, atol=1e-5)
 
 
-def test_weights_stored_in_several_fields_are_left_to_protobuf() -> None:
+def test_weights_stored_in_several_fields_are_read_by_protobuf() -> None:
     model, weight = make_product()
     whole = model.SerializeToString()
     twice = onnx.TensorProto(raw_data=(weight * 2).tobytes()).SerializeToString()

@@ -109,7 +109,7 @@ def test_unknown_dimensions_pass_through_a_shape_rule(features):
     assert got == {(0, 0): ((-1, 3), 0)}
 
 
-def test_a_shape_refused_by_the_host_is_returned(features):
+def test_a_shape_rule_returns_an_error_if_the_host_refuses_a_shape(features):
     features.set_output_answer = ERROR
     try:
         with pytest.raises(FailedError, match="^1: "):
@@ -162,7 +162,7 @@ def test_each_instance_has_its_own_state(features):
     second.close()
 
 
-def test_a_kernel_receives_which_outputs_are_unread(features):
+def test_a_kernel_is_told_which_outputs_are_unread(features):
     step, _ = staged(features, flags=[0, UNREAD])
     assert step.frame.estimate_ns == 12
     step.close()

@@ -1,4 +1,4 @@
-"""DLTensor of DLPack for ctypes."""
+"""The DLPack struct DLTensor, declared with ctypes."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def show_all(module: ModuleType, stream: io.StringIO, total: int) -> str:
     return stream.getvalue()
 
 
-def test_without_a_terminal_every_ten_percent_is_a_line(module: ModuleType) -> None:
+def test_without_a_terminal_a_line_is_printed_every_ten_percent(module: ModuleType) -> None:
     lines = show_all(module, io.StringIO(), 300).splitlines()
     assert lines == [f"compiling: {percent} %" for percent in range(0, 101, 10)]
 

@@ -67,7 +67,7 @@ def test_every_package_states_its_license_and_scope() -> None:
 
 
 def test_git_does_not_ignore_any_file_in_the_repository() -> None:
-    """Wheel builders skip files that git ignores, so such a file would be missing in the wheel."""
+    """Wheel builders skip files ignored by git, so such a file would be missing from the wheel."""
     command = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

@@ -106,7 +106,7 @@ def double(**options: Any) -> Any:
     return network.compile(["x"], ["out"], device="cuda", scope=ow.Scope(), **options)
 
 
-def test_a_feed_is_read_after_the_work_of_its_library(driver: Any, stream: int | None) -> None:
+def test_a_feed_is_read_after_pending_work_of_its_library(driver: Any, stream: int | None) -> None:
     call = double()
     for turn in (1, 2, 3):
         x = Exchanged(np.full_like(X, np.nan))

@@ -90,7 +90,7 @@ def test_the_number_of_compilers_depends_on_the_number_of_instances(
     assert fake.n_beside == n_beside
 
 
-def test_a_single_compiler_uses_the_calling_thread_in_order() -> None:
+def test_a_single_compiler_compiles_in_order_in_the_calling_thread() -> None:
     fake = Fake()
     compile_some(fake, 4, 1)
     assert list(fake.threads) == ["f<0>", "f<1>", "f<2>", "f<3>"]

@@ -163,7 +163,7 @@ __attribute__((constructor)) static void opened() {
 
 @pytest.fixture(scope="module")
 def tripwire(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return environment variables that replace the driver by one that writes a marker file."""
+    """Return environment variables that select a fake driver that writes a marker file."""
     folder = tmp_path_factory.mktemp("tripwire")
     (folder / "wire.cc").write_text(TRIPWIRE)
     library = folder / "libcuda.so.1"

@@ -57,7 +57,7 @@ def with_casts(given: Arrays, attrs: dict[str, Any]) -> Arrays:
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_results_equal_float32_kernels_between_casts(shape: Any, dtype: str) -> None:
+def test_results_match_float32_kernels_surrounded_by_casts(shape: Any, dtype: str) -> None:
     given = numbers(shape, dtype)
     for inputs in (given, but(given, "residual")):
         for activation in ("relu", ""):

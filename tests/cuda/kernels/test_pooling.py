@@ -184,7 +184,7 @@ def test_kernels_for_small_windows_are_bitwise_identical_to_the_general_kernels(
 
 @pytest.mark.parametrize("value", [-1, -(2**31), 30, 2**31 - 1])
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
-def test_an_index_outside_of_an_image_is_reported_by_small_windows(
+def test_kernels_for_small_windows_report_an_index_outside_of_an_image(
     data_format: str, value: int
 ) -> None:
     case = Case("float32", data_format, (1, 4, 6, 5), (3, 3), (2, 2), (1, 1, 1, 1))

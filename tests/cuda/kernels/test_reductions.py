@@ -120,7 +120,7 @@ LINES = [*ROWS, (2, 31, 33), (1, 2, 300, 2)]
 
 
 def line_values(shape: tuple[int, ...]) -> Any:
-    """Return scores, with several that are -inf in each line."""
+    """Return scores, several of which are -inf in each line."""
     x = RNG.standard_normal(shape).astype(np.float32) * 4
     x[..., : shape[-2] // 2 or 1, :1] = -np.inf
     x[..., -1, : shape[-1] - 1] = -np.inf

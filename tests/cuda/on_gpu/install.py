@@ -171,7 +171,7 @@ def native_settings(folder: str) -> list[str]:
 
 
 def build_native(folder: str, env: Mapping[str, str]) -> tuple[str, bool, float]:
-    """Compile and install a package; return its folder, whether it succeeded, and the seconds."""
+    """Compile and install a package; return its folder, whether it succeeded, and the time in s."""
     began = time.monotonic()
     name = Path(folder).name
     log = BUILD / f"build-{name}.log"

@@ -149,7 +149,7 @@ def test_infinities_affect_only_their_columns() -> None:
     assert np.isfinite(bias).tolist() == [column != 2 for column in range(6)]
 
 
-def test_a_gradient_that_is_fetched_before_the_derivative_is_kept() -> None:
+def test_a_fetched_gradient_of_the_activation_output_is_kept() -> None:
     made = TwoLayers(9, 21, 6)
     derivative = next(op for op in made.block.ops if op.type == "sigmoid_grad")
     (grad,), types = made.run(*derivative.input("out_grad"))

@@ -43,7 +43,7 @@ def tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Til
 
 
 def matrices(m: int, n: int, k: int, turned: Any, dtype: str, stack: Any = ()) -> tuple[Any, ...]:
-    """Return x and y as stored and, in float64, as multiplied."""
+    """Return x and y as stored, then both without transposition in float64."""
     x, y = RNG.standard_normal((*stack, m, k)), RNG.standard_normal((*stack, k, n))
     x, y = x.astype(dtype), y.astype(dtype)
     stored = [

@@ -309,7 +309,7 @@ def test_random_calls_are_reproducible_with_the_pytorch_seed() -> None:
 
 
 def test_unread_results_are_not_requested() -> None:
-    """For unread results, the fake tensors and the kernel of PyTorch have different shapes."""
+    """PyTorch's fake tensors and its kernel give the unread results different shapes."""
     weight, ids = drawn(5, 3), torch.tensor([0, 2, 2, 4])
 
     def function(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:

@@ -134,7 +134,7 @@ def test_a_changed_input_is_refused_if_another_input_shares_its_memory(check: An
         replay(function, x, x[1], check=check)
 
 
-def test_a_parameter_that_is_clamped_without_grad_keeps_its_gradient(check: Any) -> None:
+def test_a_parameter_that_is_clamped_under_no_grad_keeps_its_gradient(check: Any) -> None:
     def function(w: Any, x: Any) -> Any:
         with torch.no_grad():
             w.clamp_(-0.5, 0.5)
@@ -145,7 +145,7 @@ def test_a_parameter_that_is_clamped_without_grad_keeps_its_gradient(check: Any)
     assert not mutation.requires_grad
 
 
-def test_gradients_flow_through_a_change_without_grad(check: Any) -> None:
+def test_gradients_flow_through_a_change_under_no_grad(check: Any) -> None:
     def function(w: Any, x: Any) -> Any:
         h = w * x
         with torch.no_grad():
@@ -156,7 +156,7 @@ def test_gradients_flow_through_a_change_without_grad(check: Any) -> None:
     replay(function, torch.randn(3, 4), check=check)
 
 
-def test_a_change_without_grad_of_a_view_is_refused(check: Any) -> None:
+def test_changing_a_view_under_no_grad_is_refused(check: Any) -> None:
     def function(w: Any, x: Any) -> Any:
         h = w * x
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""OpInfo, PyTorch's list of operators with samples, without operators that plans cannot contain."""
+"""PyTorch's OpInfo list of operators with samples, except operators that plans cannot contain."""
 
 from __future__ import annotations
 

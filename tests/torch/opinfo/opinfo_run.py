@@ -1,4 +1,4 @@
-"""Compares plans with PyTorch on its own samples, and prints a table.
+"""Compares plans with PyTorch on PyTorch's own samples, and prints a table.
 
 ``python tests/torch/opinfo/opinfo_run.py add 'linalg.*' --dtype float32 --gradient``
 """

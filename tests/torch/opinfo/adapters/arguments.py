@@ -27,7 +27,7 @@ class RandomError(Exception):
 
 
 def dtype_of(x: Any) -> str:
-    """Return the dtype of a tensor or variable by its name."""
+    """Return the dtype name of a tensor or variable."""
     return str(x.dtype).rpartition(".")[2]
 
 
