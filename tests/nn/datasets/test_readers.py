@@ -101,7 +101,7 @@ def test_csv_options_for_other_formats_are_supported(tmp_path):
     [
         ("", {}, "a header and a row, got none"),
         ("a,b,kind\n", {}, "a header and a row, got none"),
-        (CSV + "1,2\n", {}, "have 3 values, as the first one, got 2 in line 6"),
+        (CSV + "1,2\n", {}, "have 3 values, like the first row, got 2 in line 6"),
         (CSV + "1,two,x\n", {}, "got 'two' in line 6, column 'width'"),
         (CSV + "1,nan,x\n", {}, "got 'nan' in line 6"),
         (CSV + "1,1e40,x\n", {}, "got '1e40' in line 6"),

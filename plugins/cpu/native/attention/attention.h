@@ -67,8 +67,8 @@ struct AttentionShape {
 AttentionShape MakeAttentionShape(const opwright::Meta& q, const opwright::Meta& k,
                                   const opwright::Meta& v, bool causal);
 
-// Makes the shape of packed qkv [batch, time, 3 * heads * size]. Its last axis, which may be split
-// into three, contains the queries of all heads, then the keys, then the values.
+// Makes the shape of packed qkv [batch, time, 3 * heads * size]. The last axis of qkv, which may be
+// split into three, contains the queries of all heads, then the keys, then the values.
 AttentionShape MakePackedShape(const opwright::Meta& qkv, int64_t heads, bool causal);
 
 // The input slots of the two operators; the mask may be absent.

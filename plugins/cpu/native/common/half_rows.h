@@ -55,7 +55,7 @@ struct HasRoundTo<Attrs, std::void_t<decltype(&Attrs::RoundTo)>> : std::true_typ
 
 }  // namespace detail
 
-// If the struct of attributes has a function RoundTo(dtype), calls it. It rounds the attributes
+// If the struct of attributes has a function RoundTo(dtype), calls it. RoundTo rounds attributes
 // that are compared with elements to the dtype of the elements.
 template <typename Attrs>
 Attrs AttributesIn(DLDataType dtype, Attrs attrs) {

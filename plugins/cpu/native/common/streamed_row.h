@@ -16,7 +16,7 @@ template <typename T>
 constexpr int64_t kLineItems = kLineBytes / static_cast<int64_t>(sizeof(T));
 
 // A row of n elements to be stored at `out`; result(i) computes element i. From element `head` on,
-// it has `whole` complete cache lines, of which `stored` have been stored.
+// the row has `whole` complete cache lines, of which `stored` have been stored.
 template <typename T, typename Store, typename Result>
 class StreamedRow {
  public:

@@ -16,8 +16,8 @@ inline bool IsDepthwise(const opwright::Shape& weight, const ConvolutionAttrs& a
   return weight.dim(1) == 1 && attrs.groups > 1;
 }
 
-// A depthwise convolution. It is immutable after Make. All shapes must be nonempty. The order of
-// each sum does not depend on the number of threads.
+// A depthwise convolution. Objects are immutable after Make. All shapes must be nonempty. The order
+// of each sum does not depend on the number of threads.
 template <typename T>
 class Depthwise {
  public:

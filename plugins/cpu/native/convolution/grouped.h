@@ -18,7 +18,7 @@ namespace opwright_cpu {
 bool IsGroupedByFew(const opwright::Shape& x, const opwright::Shape& weight,
                     const ConvolutionAttrs& attrs);
 
-// A grouped convolution. It is immutable after Make. Shapes must be nonempty and satisfy
+// A grouped convolution. Objects are immutable after Make. Shapes must be nonempty and satisfy
 // IsGroupedByFew. Each result is summed by one thread, in an order that does not depend on the
 // number of threads.
 class GroupedConvolution {

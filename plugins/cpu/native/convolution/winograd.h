@@ -56,7 +56,7 @@ bool FindWinogradShape(const opwright::Shape& x, const opwright::Shape& weight,
                        const opwright::Shape& out, const ConvolutionAttrs& attrs,
                        bool is_transformed_once, WinogradShape* shape);
 
-// Computes the convolution or its image gradient. It is immutable after Make. Each result is
+// Computes the convolution or its image gradient. Objects are immutable after Make. Each result is
 // summed by one thread, in an order that does not depend on the number of threads. Tiles with
 // non-finite sums are recomputed by direct sums so that infinities and NaN reach only the pixels
 // whose windows contain them.

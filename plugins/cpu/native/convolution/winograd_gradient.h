@@ -10,7 +10,7 @@
 namespace opwright_cpu {
 
 // The 16 products of transformed images and output gradients are summed over all tiles, and the
-// sums are transformed back. Non-finite sums are recomputed directly. It is immutable after Make.
+// sums are transformed back. Non-finite sums are recomputed directly. Immutable after Make.
 class WinogradWeightGradient {
  public:
   void Make(const WinogradShape& shape, int32_t n_threads);

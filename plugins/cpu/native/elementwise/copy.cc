@@ -43,8 +43,8 @@ class AssignKernel {
   int64_t bytes_ = 0;
 };
 
-// Writes the value as an item of the dtype. Returns false if the dtype cannot represent it, because
-// the conversion would be undefined.
+// Writes the value as an item of the dtype. Returns false if the dtype cannot represent the value,
+// because the conversion would be undefined.
 template <typename T>
 bool MakeItem(double value, char* item) {
   if constexpr (std::is_integral_v<T>) {

@@ -18,9 +18,9 @@ constexpr int64_t kMaxItemBytes = 8;
 // The maximum number of bytes that Operand writes into a buffer.
 constexpr int64_t kBufferBytes = (kBlock + kLongestTile) * kMaxItemBytes;
 
-// Reads an operand that broadcasts to the output. If its elements are not in the order of the
-// output, they are copied block by block into a buffer in that order, so one loop without strides
-// handles every kind of broadcasting.
+// Reads an operand that broadcasts to the output. If the operand's elements are not in the order of
+// the output, they are copied block by block into a buffer in that order, so one loop without
+// strides handles every kind of broadcasting.
 class Operand {
  public:
   Operand(const opwright::Shape& out, const opwright::Shape& shape, int64_t item_bytes);

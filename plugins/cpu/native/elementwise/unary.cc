@@ -86,8 +86,8 @@ struct Line : Function<T, 1> {
   T bias;
 };
 
-// Converts a bound to the dtype. For integers, it is rounded to the nearest integer inside the
-// bounds and clamped to the dtype's range.
+// Converts a bound to the dtype. For integers, the bound is rounded to the nearest integer inside
+// the bounds and clamped to the dtype's range.
 template <typename T>
 T BoundOf(double bound, double (*round)(double)) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -18,7 +18,7 @@ class ClassIds {
   }
 
   // Returns an error unless every id is in [0, n_classes) or equal to *ignored, if `ignored` is not
-  // NULL. Kernels call it before they write.
+  // NULL. Kernels call this function before they write.
   opwright::Status Check(int64_t n_classes, const int64_t* ignored = nullptr) const {
     for (int64_t i = 0; i < n_; ++i) {
       const int64_t id = (*this)[i];

@@ -1,5 +1,5 @@
-// Products with a packed weight by our own loops. With few rows they run at memory speed, unlike
-// oneDNN's products.
+// Products with a packed weight by our own loops. With few rows, products run at memory speed,
+// unlike oneDNN's products.
 #ifndef OPWRIGHT_CPU_MATMUL_PANEL_PRODUCT_H_
 #define OPWRIGHT_CPU_MATMUL_PANEL_PRODUCT_H_
 
@@ -11,8 +11,8 @@
 
 namespace opwright_cpu {
 
-// Computes out = x y for float32 x [m, k] and y [k, n]. It is immutable after Make. Each result is
-// summed by one thread, in an order that does not depend on the number of threads.
+// Computes out = x y for float32 x [m, k] and y [k, n]. Objects are immutable after Make. Each
+// result is summed by one thread, in an order that does not depend on the number of threads.
 class PanelProduct {
  public:
   // Leaves the object empty if oneDNN is faster, because x has many rows or is not contiguous.

@@ -11,7 +11,7 @@
 namespace opwright_cpu {
 namespace {
 
-// Of all pairs of a positive and a negative row, returns the share in which the positive row is in
+// Returns the share of all pairs of a positive and a negative row in which the positive row is in
 // the higher bin. Pairs in the same bin count half.
 double AreaOf(const int64_t* positives, const int64_t* negatives, int64_t n_bins) {
   opwright::functors::RocArea area = {};

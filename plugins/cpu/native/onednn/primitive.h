@@ -87,8 +87,8 @@ class Primitive {
   std::vector<std::pair<int, dnnl::memory::desc>> arguments_;
 };
 
-// The memory objects of one primitive in one running instance. Creating them for each run would
-// cost more than a small primitive itself.
+// The memory objects of one primitive in one running instance. Creating these objects for each run
+// would cost more than a small primitive itself.
 class Execution {
  public:
   void Bind(const Primitive& primitive) {

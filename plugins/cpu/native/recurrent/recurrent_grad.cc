@@ -84,8 +84,8 @@ struct RecurrentGradKernel {
   }
 
   // Processes one layer, StepsAtOnce() steps at a time. `flow` is the output gradient of the layer,
-  // or NULL for zeros. `to` receives its input gradient, or is NULL if it is not requested; it may
-  // be `flow`.
+  // or NULL for zeros. `to` receives the layer's input gradient, or is NULL if that is not
+  // requested; `to` may be `flow`.
   void RunLayer(const opwright::RunContext& ctx, int64_t layer, const T* flow, T* to,
                 const Buffers& at, const std::vector<int64_t>& lengths) const {
     const T* source = SourceOf(ctx, layer, lengths, at.source);

@@ -122,7 +122,7 @@ def check_choice(who: str, name: str, value: object, choices: Collection[str]) -
 def check_shape(who: str, value: object, *, computed: bool = False) -> tuple[Any, ...]:
     """Return a shape as a tuple of ints; None and -1, for unknown dimensions, become -1.
 
-    With `computed`, it may have variables instead of numbers.
+    With `computed`, the shape may have variables instead of numbers.
     """
     rule = "a list of ints of at least 0, None where a dimension is not known yet"
     fix = "write shape=[None, 64], for example"

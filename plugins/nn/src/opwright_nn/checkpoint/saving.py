@@ -16,7 +16,7 @@ from opwright_nn.parallel import check_alike, own_values, save_once, whole_progr
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint that matches a program, before anything is changed.
+    """A checkpoint that matches a program and has not been applied yet.
 
     Attributes
     ----------
@@ -49,8 +49,8 @@ def save(
     A checkpoint contains the persistable variables of the program (parameters, optimizer states,
     learning rate, ``@step`` of random numbers), its seed, and `state`. The files are written next
     to earlier checkpoints, synced to the disk, and renamed: a process that is killed at any moment
-    leaves complete checkpoints. Files have checksums. All processes that train together call it,
-    and the first process writes.
+    leaves complete checkpoints. Files have checksums. All processes that train together call
+    `save`, and the first process writes.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def resume(
 ) -> dict[str, Any] | None:
     """Set the variables from the newest complete checkpoint, and return its `state`.
 
-    All processes that train together call it, and read the same folder. The number of processes may
-    differ from the number of processes that saved.
+    All processes that train together call `resume`, and read the same folder. The number of
+    processes may differ from the number of processes that saved.
 
     Parameters
     ----------

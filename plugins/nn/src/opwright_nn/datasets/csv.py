@@ -161,7 +161,7 @@ def _read_rows(
     for line, row in rows:
         if len(row) != len(columns):
             raise FormatError(
-                f"{name}: all rows must have {len(columns)} values, as the first one, got "
+                f"{name}: all rows must have {len(columns)} values, like the first row, got "
                 f"{len(row)} in line {line}; complete it, or pass the file's delimiter"
             )
     return columns, rows

@@ -50,7 +50,7 @@ class Graph(NamedTuple):
     def adjacency(self) -> npt.NDArray[np.float32]:
         """Return the matrix A, [nodes, nodes]: 1 where an edge connects two nodes, otherwise 0.
 
-        AttributeValueError if an edge connects a node that does not exist.
+        Raises AttributeValueError if an edge connects a node that does not exist.
         """
         self._check_edges()
         matrix = np.zeros((len(self.labels), len(self.labels)), np.float32)

@@ -46,7 +46,7 @@ def cond(
     if len(true_outputs) != len(false_outputs) or single != also_single:
         raise AttributeValueError(
             "cond: both branches must return the same number of variables, got "
-            f"{len(true_outputs)} of true_fn and {len(false_outputs)} of false_fn; return a "
+            f"{len(true_outputs)} from true_fn and {len(false_outputs)} from false_fn; return a "
             "variable from both, or lists of one length"
         )
     if find_policy() is not None:

@@ -42,7 +42,7 @@ def scan(
     """Append a loop over the elements of `xs` along an axis, as `jax.lax.scan` does.
 
     A run computes ``carry, out[i] = body(carry, xs[i])`` for each i, with `init` as the first
-    carry. Gradients flow through it: the values that they need are kept for every iteration.
+    carry. Gradients flow through the loop: the values that they need are kept for every iteration.
 
     Parameters
     ----------

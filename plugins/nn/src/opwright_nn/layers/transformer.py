@@ -58,7 +58,7 @@ def transformer_encoder_block(
 
     ``h = x + attention(norm(x))`` and ``h + fc(activation(fc(norm(h))))``; with
     ``norm_first=False``, as in the paper, ``norm(x + attention(x))`` and so on. With
-    ``causal=True`` it is the block of a GPT. Vaswani et al., Attention Is All You Need, 2017.
+    ``causal=True`` this is a GPT block. Vaswani et al., Attention Is All You Need, 2017.
 
     Parameters
     ----------

@@ -108,8 +108,8 @@ class AveragePrecision(_Area):
     """The area under the curve of precision over recall (PR), ``Σ (R[i] - R[i - 1]) * P[i]``.
 
     i runs over the distinct scores, from the highest; P and R are precision and recall for the
-    rows with at least that score. For rare classes, it shows differences that `AUC` hides. All
-    scores are stored unchanged until `reset`.
+    rows with at least that score. For rare classes, this area shows differences that `AUC` hides.
+    All scores are stored unchanged until `reset`.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ class ModelFiles(LayerMethods):
     ) -> None:
         """Write program, parameters and optimizer states, for `resume` and `load_parameter`.
 
-        All processes that train together call it, and the first one writes.
+        All processes that train together call `save`, and the first process writes.
 
         Parameters
         ----------
@@ -196,8 +196,8 @@ class ModelFiles(LayerMethods):
         initializes optimizer states that are not in the folder. The seed and the step of random
         numbers are also loaded; the learning rate of this model is kept. `resume` loads everything.
 
-        With `only`, or without `strict`, it loads only parameters and states of layers, for a model
-        that shares layers with the saved model.
+        With `only`, or without `strict`, the method loads only parameters and states of layers, for
+        a model that shares layers with the saved model.
 
         Parameters
         ----------

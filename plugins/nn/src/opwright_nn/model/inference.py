@@ -20,9 +20,9 @@ def inference_program(
     Losses, gradients, updates and everything else that the targets do not need are removed. The
     attribute ``training`` of operators such as dropout and batch_norm becomes false.
 
-    The only persistable variable that it writes is the count of runs, and only if an operator still
-    draws random numbers. Parameters and states keep their values from before an update, even if
-    they are targets.
+    The only persistable variable that the new program writes is the count of runs, and only if an
+    operator still draws random numbers. Parameters and states keep their values from before an
+    update, even if they are targets.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def trial_program(
 ) -> ow.Program:
     """Return a new program that computes `targets`, such as gradients, as a training step does.
 
-    Like `inference_program`, it does not write persistable variables; dropout and batch_norm train.
+    As in `inference_program`, persistable variables are not written; dropout and batch_norm train.
     """
     return _without_writes(program.clone(), program, targets)
 
@@ -120,7 +120,7 @@ def _keep_states(block: ow.Block, new_names: Mapping[str, str], whole: ow.Block)
                     # The variable is written before it is read, so it is not a state but a result.
                     block.var(name).persistable = False
                 elif op.attrs.get("training") is False and slot.aliases is not None:
-                    # Outside training it writes the value that the state already has.
+                    # Outside training the operator writes the value that the state already has.
                     _rename(op.outputs, slot.name, name, states[name])
                 else:
                     state = whole.var(states[name])  # which no operator here may read

@@ -172,8 +172,8 @@ class Model(ModelTraining):
         """Initialize all parameters and optimizer states, even if they have values.
 
         If an input has no shape yet and no example provides it, the next `run` or `predict`
-        initializes them. Without this call, `run` initializes the parameters that have no value,
-        with the same numbers as ``initialize_parameters()``.
+        initializes the parameters. Without this call, `run` initializes the parameters that have no
+        value, with the same numbers as ``initialize_parameters()``.
 
         Parameters
         ----------
@@ -321,8 +321,8 @@ class Model(ModelTraining):
     def compile_step(self, example_feeds: Mapping[str, Any], fetch: Iterable[Input] = ()) -> Step:
         """Return the training step as a function: ``step(img=images, label=labels) -> list``.
 
-        A loop that calls it instead of `fill` and `run` saves a microsecond per step. Parameters
-        without a value are initialized.
+        A loop that calls this function instead of `fill` and `run` saves a microsecond per step.
+        Parameters without a value are initialized.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Ctrl-C during training: first only recorded, so the step ends and everything is saved."""
+"""Ctrl-C during training is first only recorded, so the step ends and everything is saved."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Monitor:
         return is_better
 
     def state(self) -> dict[str, Any]:
-        """Return its state for a checkpoint."""
+        """Return the state of the monitor for a checkpoint."""
         # The value is a string, because JSON lacks infinity.
         return {"best": None if self.best is None else self.best.hex(), "n_worse": self.n_worse}
 

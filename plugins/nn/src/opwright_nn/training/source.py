@@ -133,7 +133,7 @@ class Source:
         return cast
 
     def _cast(self, feeds: Feeds, names: Iterable[str]) -> dict[str, Any]:
-        """Return the feeds, with the values of the listed names converted."""
+        """Return the feeds after converting the values of the listed names."""
         if self._convert is None:
             return dict(feeds)
         return {**feeds, **{name: self._convert(self._who, name, feeds[name]) for name in names}}

@@ -122,7 +122,7 @@ class TensorBoard(Callback):
     def begin(self, training: Training) -> None:
         """Open the file, in the first of the processes that train together.
 
-        MissingRequirementError if no writer is installed.
+        Raises MissingRequirementError if no writer is installed.
         """
         self._writer = EventWriter(self._folder) if training.is_first else None
         self._match(training)

@@ -75,9 +75,9 @@ def train(
 
         history = nn.train(model, train, epochs=20, batch_size=64, validation=test)
 
-    Ctrl-C ends it after the current step, with everything saved; the history is returned with
-    ``stop_reason="interrupted"``. A second Ctrl-C ends it at once. Several processes that train
-    together end after the same step, soon after one of them receives Ctrl-C.
+    Ctrl-C ends training after the current step, with everything saved; the history is returned with
+    ``stop_reason="interrupted"``. A second Ctrl-C ends training at once. Several processes that
+    train together end after the same step, soon after one of them receives Ctrl-C.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ def gru_cell(b: BodyContext) -> dict[str, str]:
 
 
 def gru_cell_body(b: BodyContext) -> bool:
-    """Emit a GRU step that resets the state before the matrix product; False if not requested."""
+    """Emit a GRU step that resets the state before the product; return False if not requested."""
     if b.attr("reset_after"):
         return False
     memory = _gru_memory(b)

@@ -246,7 +246,7 @@ def _gru(b: BodyContext) -> dict[str, Callable[[], Expression]]:
 
 
 def gru_body(b: BodyContext) -> bool:
-    """Emit a GRU that resets the state before the matrix product; False if it does not apply."""
+    """Emit a GRU that resets the state before the product; return False if not applicable."""
     if b.attr("reset_after") or _dims(b).steps == 0:
         return False
     for slot, write in _gru(b).items():

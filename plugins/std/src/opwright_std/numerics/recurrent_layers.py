@@ -29,7 +29,7 @@ def _pick(slots: Slots, i: int, *names: str) -> list[Any]:
 
 
 def _ends(slots: Slots, trace: Trace, i: int, *names: str) -> tuple[Array, Array | None]:
-    """Return state and cell of one layer and direction, 0 if absent; cell is None without cells."""
+    """Return state and cell of a layer and direction, 0 if absent; without cells, cell is None."""
     zeros = np.zeros(trace.states.shape[1:], trace.states.dtype)
     state, cell = (zeros if slots.get(name) is None else slots[name][i] for name in names)
     return state, None if trace.cells is None else cell

@@ -50,7 +50,7 @@ def _whole_power(x: Array, exponent: int) -> Array:
 def polygamma(x: Array, n: int) -> Array:
     """Return the n-th derivative of digamma, n >= 1; it is infinite at integers <= 0.
 
-    At -inf it is NaN.
+    At -inf the derivative is NaN.
 
     The derivative is (-1)**(n + 1) * n! * zeta(n + 1, x), summed until the Euler-Maclaurin formula
     is accurate to all digits. Arguments below 1 / 2 use the reflection formula.

@@ -28,7 +28,7 @@ def _affine_grid_body(b: BodyContext) -> None:
     for axis in reversed(range(rank)):  # the last axis is x
         n = size[axis]
         end = 1.0 if b.attr("align_corners") else 1.0 - 1.0 / n
-        # A single pixel is at the middle, 0.
+        # A single pixel is at the center, 0.
         attrs = {"start": -end if n > 1 else 0.0, "stop": end if n > 1 else 0.0, "num": n}
         line = Expression(b, b.emit("linspace", {}, attrs={**attrs, "dtype": wide}))
         shape = [n if i == axis else 1 for i in range(rank)]

@@ -68,12 +68,12 @@ def known_meta(w: BodyContext | GradientContext, slot: str = "x") -> Meta:
 
 
 def fraction_of_axes(ctx: InferContext) -> None:
-    """The output lacks the reduced axes, all if none is given; keepdims keeps them as length 1."""
+    """The output lacks the reduced axes (default: all axes); keepdims keeps them with length 1."""
     _set_reduced(ctx, fraction_dtype(ctx.input("x").dtype))
 
 
 def reduced_axes(ctx: InferContext) -> None:
-    """The output lacks the reduced axes, all if none is given; keepdims keeps them as length 1."""
+    """The output lacks the reduced axes (default: all axes); keepdims keeps them with length 1."""
     _set_reduced(ctx)
 
 
@@ -84,7 +84,7 @@ def _set_reduced(ctx: InferContext, dtype: str | None = None) -> None:
 
 
 def _extremum_shape(ctx: InferContext) -> None:
-    """The output lacks the reduced axes, all if none is given; keepdims keeps them as length 1."""
+    """The output lacks the reduced axes (default: all axes); keepdims keeps them with length 1."""
     shape = ctx.input("x").shape
     axes = normalize_axes(ctx, ctx.attr("axis"), len(shape), scalar=True)
     set_nonempty(ctx, shape, axes)
@@ -135,7 +135,7 @@ def sum_grad(out_grad: Array, x_grad: Array, *, axis: Axes, keepdims: bool) -> N
 
 
 def _sum_meta(ctx: InferContext) -> None:
-    """The output lacks the reduced axes, all if none is given; keepdims keeps them as length 1."""
+    """The output lacks the reduced axes (default: all axes); keepdims keeps them with length 1."""
     _set_reduced(ctx, accumulated_dtype(ctx.input("x").dtype))
 
 
@@ -188,7 +188,7 @@ def _prod_gradient(g: GradientContext) -> None:
 def _other_factors(g: GradientContext, x: str | None, axes: list[int]) -> Iterator[str]:
     """Yield broadcastable arrays whose product is the product of all other elements.
 
-    Along one axis it is the product of the preceding elements times the product of the following
+    Along one axis this is the product of the preceding elements times the product of the following
     elements; then the other axes are reduced.
     """
     for axis in reversed(axes):

@@ -55,7 +55,7 @@ def _corners(
 def _products(image: Array, rows: list[Any], columns: list[Any]) -> tuple[Array, Array, Array]:
     """Return weighted pixels around samples, [channels, n], their indices and weights.
 
-    If there are no samples, it is a single pixel of weight 0.
+    If there are no samples, a single pixel of weight 0 is returned.
     """
     shares = np.array([row * column for _, row in rows for _, column in columns] or [0.0])
     width = image.shape[2]

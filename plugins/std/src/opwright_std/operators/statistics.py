@@ -234,7 +234,7 @@ def _where_zero(g: GradientContext, x: str | None, derivative: str) -> str:
 
 
 def _norm_shape(ctx: InferContext) -> None:
-    """The output lacks the reduced axes, all if none is given; keepdims keeps them as length 1."""
+    """The output lacks the reduced axes (default: all axes); keepdims keeps them with length 1."""
     ctx.require(not math.isnan(ctx.attr("p")), "p must be a number or an infinity, got NaN")
     fraction_of_axes(ctx)
     shape = ctx.input("x").shape

@@ -4,8 +4,8 @@ A model has dozens of small parameters. Individual updates cost a step or a laun
 small for several threads; ``std.multi_<type>`` distributes them together, if the device has a
 kernel.
 
-A large parameter is updated separately: it is enough work for all threads, and its update need
-not wait for other gradients.
+A large parameter is updated separately: it provides enough work for all threads, and its update
+need not wait for other gradients.
 """
 
 from __future__ import annotations
