@@ -30,7 +30,7 @@ class Device {
   const Driver& driver() const { return *driver_; }
   int ordinal() const { return ordinal_; }
   CUcontext context() const { return context_; }
-  // Returns whether graphs are disabled, and each step waits so that faults name their operator.
+  // Returns whether graphs are disabled and each step waits, so that faults name their operator.
   bool is_blocking() const { return is_blocking_; }
 
   Status Allocate(uint64_t bytes, void** pointer);

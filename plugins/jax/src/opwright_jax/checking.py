@@ -18,7 +18,7 @@ _TOLERANCE: Final = {"float16": 1e-2, "float32": 1e-5}
 
 _OTHERS: Final = 1e-9
 N_EXAMPLES: Final = 2
-"""Of a `jax.vmap`."""
+"""Number of examples in a `jax.vmap`."""
 
 
 def check_operator(op_type: str, uses: Iterable[Any]) -> Generator[tuple[Any, str], None, str]:

@@ -2,8 +2,8 @@
 
 ``opwright_jax.ops.softmax(x, axis=-1)`` has the arguments, dtype rules and errors of
 ``opwright.ops.softmax``, and the third-party operator ``acme.swish`` is
-``opwright_jax.ops.acme.swish``. It can be called inside `jax.jit`, `jax.grad`, `jax.vmap`,
-`jax.lax.scan` and `jax.shard_map`, or outside.
+``opwright_jax.ops.acme.swish``. Operators can be called directly, or inside `jax.jit`,
+`jax.grad`, `jax.vmap`, `jax.lax.scan` and `jax.shard_map`.
 
 - **gradients**, including second gradients, follow opwright's rules; an operator without a rule
   raises GradientError if its gradient is requested. Forward mode (`jax.jvp`) is refused.

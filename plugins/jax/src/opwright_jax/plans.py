@@ -35,7 +35,7 @@ _RESOLVE = ctypes.CFUNCTYPE(
 )
 _numbers = count()
 _kept: dict[int, Any] = {}
-"""Plans by number, as long as the library keeps them; it limits how many."""
+"""Plans by number, kept as long as the library keeps them; the library limits their number."""
 
 
 @lru_cache(maxsize=1)

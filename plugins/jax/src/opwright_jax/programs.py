@@ -24,9 +24,9 @@ from opwright_jax.functions import compile_what
 def function(program: Any, feed: Any = None, fetch: Any = None) -> Callable[..., Any]:
     """Return a JAX function ``f(parameters, *inputs)`` that runs a program as one custom call.
 
-    It can be called inside `jax.jit`, `jax.grad`, `jax.vmap` and `jax.lax.scan`, or outside. A plan
-    is created for each combination of shapes, and runs without the GIL. The function is pure:
-    parameters are arguments, which `jax.grad` can differentiate.
+    The function can be called directly, or inside `jax.jit`, `jax.grad`, `jax.vmap` and
+    `jax.lax.scan`. A plan is created for each combination of shapes, and runs without the GIL. The
+    function is pure: parameters are arguments, which `jax.grad` can differentiate.
 
     Parameters
     ----------

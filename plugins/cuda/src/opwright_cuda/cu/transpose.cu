@@ -10,8 +10,8 @@ constexpr int kRows = 8;  // rows of threads in a block
 // Tiles are copied through shared memory so that both tensors are accessed in runs of `tile`
 // elements. An extra column in shared memory avoids bank conflicts.
 //
-// The layout counts tiles. For each tile it yields the offset in `out`, the offset in `x`, the
-// first index along the innermost axis of x (`n_across` elements, with stride `out_step` in out),
+// The layout counts tiles. For each tile, the layout yields the offset in `out`, the offset in `x`,
+// the first index along the innermost axis of x (`n_across` elements, stride `out_step` in out),
 // and the first index along the innermost axis of out (`n_down` elements, with stride `x_step` in
 // x).
 template <typename T, typename Int, int tile>

@@ -1,4 +1,4 @@
-// viterbi_decode: computes the best path to each tag step by step, then traces the best one back.
+// viterbi_decode: computes the best path to each tag step by step, then traces the best path back.
 #include "chain.h"
 
 using namespace opwright_cuda;

@@ -147,7 +147,7 @@ def _add_x_grad(ctx: PrepareContext, plan: LaunchPlan, rows: _Rows) -> None:
 
 
 def _parameter_grads(ctx: PrepareContext, plan: LaunchPlan) -> list[Pointer | None]:
-    """Return the outputs of the bias and scale gradients, with None if one is not requested."""
+    """Return the outputs for the bias and scale gradients, with None for unrequested gradients."""
     slots = ("bias_grad", "scale_grad")
     return [plan.output(slot) if ctx.outputs.get(slot) else None for slot in slots]
 

@@ -1,8 +1,8 @@
 """Bodies of dist.route_rows and exchange_rows: compositions with dist.all_to_all.
 
 Devices whose engine lacks kernels for rows run these bodies. Shapes are static, so a GPU can record
-them in a graph. Each process therefore sends the maximum number of rows to every other process, and
-the receiver discards the surplus rows.
+the bodies in a graph. Each process therefore sends the maximum number of rows to every other
+process, and the receiver discards the surplus rows.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def _find_folder(output: str | None) -> Path:
         return Path(str(metadata.distribution("opwright").locate_file("")))
     except metadata.PackageNotFoundError as error:
         raise CommandError(
-            "stubs: opwright must be installed to know where stubs are looked for, got no "
+            "stubs: opwright must be installed to find the default folder for stubs, got no "
             "distribution of this name; give a folder: --output DIR"
         ) from error
 

@@ -12,7 +12,7 @@ from opwright_kit.scaffold.errors import ScaffoldError
 
 _CMAKE_FILE: Final = "opwrightConfig.cmake"
 _CALLERS_HEADER: Final = "run.h"
-"""Headers for programs that run bundles, which no plugin does."""
+"""A header for programs that run bundles; plugins do not need it."""
 
 _VERSION: Final = re.compile(r"^#define OW_ABI_(MAJOR|MINOR) (\d+)$", re.MULTILINE)
 

@@ -17,7 +17,7 @@ _TARGETS_OF_CMAKE: Final = (
     *("all", "clean", "depend", "edit_cache", "help", "install", "list_install_components"),
     *("package", "package_source", "preinstall", "rebuild_cache", "test"),
 )
-"""A library of a package in C++ is a target of CMake, which has the plugin's name."""
+"""The library of a C++ package is a CMake target with the name of the plugin."""
 
 
 class PackageNames(NamedTuple):

@@ -51,7 +51,7 @@ def _read(n: Node) -> Trees:
     is_leaf = np.array([mode == "LEAF" for mode in n.attr("nodes_modes")])
     modes = {mode for mode in n.attr("nodes_modes") if mode != "LEAF"}
     if len(modes) > 1 or any(n.attr("nodes_missing_value_tracks_true") or ()):
-        raise DeclinedError("conditions must be of one kind, false for missing values")
+        raise DeclinedError("all conditions must be of the same kind, and false for missing values")
     own = np.arange(len(ids))
     children = []
     for name in ("nodes_truenodeids", "nodes_falsenodeids"):

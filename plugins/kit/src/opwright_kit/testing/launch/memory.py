@@ -25,7 +25,7 @@ LEAST_PAGED_BYTES: Final = 4 * 2**20
 pages."""
 
 Side: TypeAlias = Literal["begin", "end"]
-"""Where an array touches a guard page: its first byte, or its last one."""
+"""Which end of an array touches a guard page: its first byte, or its last byte."""
 
 _GAP: Final = 2
 """Stride along the last axis of strided inputs, in elements."""

@@ -15,7 +15,7 @@ from opwright_kit.testing.launch.memory import Place
 _BYTE: Final = dtype_to_code("uint8")
 
 _LONG_NS: Final = 1_000_000
-"""The declared duration of a step: the runtime releases the GIL for long ones."""
+"""The declared duration of a step: the runtime releases the GIL for long steps."""
 
 
 class OneStepPlan:

@@ -33,10 +33,10 @@ _ANY_DTYPES: Final = ("float32", "int64", "bool", "float16")
 """Dtypes in which kernels of any dtype run: floats, integers, and dtypes of one and two bytes."""
 
 _FEW: Final = 4
-"""Samples in further integer dtypes: their kernels are instances of one template."""
+"""Number of samples in further integer dtypes, whose kernels are instances of one template."""
 
 _MOST_LAUNCHES: Final = 512
-"""Launches kept of the checked kernel: preparing a launch takes longer than most runs."""
+"""Number of kept launches of the checked kernel; preparing one takes longer than most runs."""
 
 
 class CheckContext:
@@ -123,7 +123,7 @@ class CheckContext:
 
     def _draw(self, definition: OpDefinition, dtype: str, sampler: Sampler | None) -> list[Sample]:
         if sampler is None and definition.plan_only:
-            raise Skipped("only passes make it, so its inputs cannot be drawn from its OpProto")
+            raise Skipped("only passes create it, so its inputs cannot be drawn from its OpProto")
         op_type = definition.op_type
         self.note(f"drawing samples of {op_type} in {dtype}")
         if op_type in self._undrawable:

@@ -15,8 +15,8 @@ SUMMARY = "annexes contain the objects that the readers of their topic require"
 SUBJECT = PackageSubject
 
 _TOPIC = "check"
-"""The topic of functions that check the annexes of a topic: they receive one, and a function that
-draws samples."""
+"""The topic of functions that check the annexes of a topic: they receive an annex, and a function
+that draws samples."""
 
 
 def concerns(subject: PackageSubject) -> bool:

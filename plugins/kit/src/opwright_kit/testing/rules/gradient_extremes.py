@@ -43,7 +43,7 @@ SUMMARY = "gradients are correct for an infinite out_grad, at NaN, and far from 
 SUBJECT = (OperatorSubject, KernelSubject)
 
 _PLACES: Final = 8
-"""Of each input."""
+"""Number of places tried in each input."""
 
 _DTYPES: Final = ("float64", "float32")
 """Narrower dtypes have few numbers between the samples and infinity."""

@@ -41,7 +41,7 @@ def concerns(subject: KernelSubject) -> bool:
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield each sample with a wrong result, and the first sample with an invalid access."""
     if not guard_pages.AVAILABLE:
-        raise Skipped("only Linux lets pages be closed")
+        raise Skipped("guard pages are supported only on Linux")
     forms = list(product((False, True), ("end", "begin")))
     runs = [(*run, *form) for run in context.launches(subject.entries) for form in forms]
 

@@ -20,7 +20,7 @@ SUBJECT = PackageSubject
 LIMIT_MS: Final = 5.0
 
 _TRIES: Final = 7
-"""The fastest counts: other work on the machine can only make it longer."""
+"""Only the fastest attempt counts, since other work on the machine can only slow it down."""
 
 _FAR: Final = 4
 """After two attempts above this multiple of the limit, other work cannot be the cause."""

@@ -36,7 +36,7 @@ SUBJECT = KernelSubject
 
 _MOST_SAMPLES: Final = 6
 _MOST_ELEMENTS: Final = 4096
-"""The largest size of a sample: only shapes decide the fit, and a kernel runs for each change."""
+"""The largest size of a sample: only shapes matter here, and a kernel runs for each change."""
 
 
 def concerns(subject: KernelSubject) -> bool:

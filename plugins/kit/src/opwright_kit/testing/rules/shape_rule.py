@@ -25,7 +25,7 @@ SUMMARY = "the shape rule gives the shapes that kernels write, for known and for
 SUBJECT = (OperatorSubject, KernelSubject)
 
 _FAULTS: Final = (AttributeError, ImportError, NameError)
-"""Raised by a kernel for any inputs."""
+"""Errors that a faulty kernel raises for any inputs."""
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:

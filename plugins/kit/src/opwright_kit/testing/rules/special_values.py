@@ -44,7 +44,7 @@ SUMMARY = "NaN and infinity are accepted, and reach the outputs that depend on t
 SUBJECT = KernelSubject
 
 _PLACES: Final = 2
-"""Of each input."""
+"""Number of places tried in each input."""
 
 _LARGE_SAMPLES: Final = 2
 """Large samples of each dtype: a kernel may work in blocks of hundreds of elements."""

@@ -44,11 +44,11 @@ run the kernel only wait."""
 
 _MOST_BYTES: Final = 2**20
 _MOST_REPEATS: Final = 64
-"""A run repeats the kernel, each time with separate outputs, as long as they fit into this, so that
-little time is spent between the runs."""
+"""A run repeats the kernel, each time with separate outputs, as long as all outputs fit into this
+size, so that little time is spent between the runs."""
 
 _LINES: Final = 24
-"""The number of lines of a Python kernel where another thread interrupts."""
+"""The number of lines of a Python kernel at which another thread interrupts it."""
 
 _WAIT_S: Final = 0.2
 """How long a line waits for the other thread, which may need a lock that is held here."""

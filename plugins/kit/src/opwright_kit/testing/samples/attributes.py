@@ -14,7 +14,7 @@ _FAR: Final = 1e3
 """Divides a range: the value drawn for an open bound is this fraction inside."""
 
 _DRAWN: Final = 3
-"""Number of ordinary values to try before those at the bounds."""
+"""Number of ordinary values to try before the values at the bounds."""
 
 
 def draw(
