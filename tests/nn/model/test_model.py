@@ -30,7 +30,7 @@ def _order(name):
     return (name.split("_")[1], name.split("_")[2] != "w")
 
 
-def test_a_step_is_gradient_descent(tiny):
+def test_a_step_performs_gradient_descent(tiny):
     model, _ = tiny.make()
     model.initialize_parameters(seed=1, img=tiny.images)
     before = tiny.parameters(model)

@@ -65,7 +65,7 @@ def test_cond_returns_the_results_of_the_selected_block() -> None:
     np.testing.assert_allclose(logarithm, np.log(np.abs(X)), rtol=1e-15)
 
 
-def test_the_other_block_does_not_run(reference_kernels: ow.Context) -> None:
+def test_the_block_that_is_not_selected_does_not_run(reference_kernels: ow.Context) -> None:
     program, _ = branching_program()
     with np.errstate(all="raise"):  # the logarithm of a negative number would raise
         run(program, ["y"], x=X, p=YES)

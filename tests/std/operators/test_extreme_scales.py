@@ -148,7 +148,7 @@ def compare_with_double(case: Case, dtype: str, target: Target) -> None:
 
 
 @over_targets(in_single, lambda target: target.device == "cpu")
-def test_an_ordinary_result_of_extreme_float32_is_accurate(
+def test_an_ordinary_result_of_extreme_float32_inputs_is_accurate(
     case: Case, dtype: str, target: Target
 ) -> None:
     compare_with_double(case, dtype, target)
@@ -159,7 +159,7 @@ def with_squares() -> Iterator[tuple[Case, str]]:
 
 
 @over_targets(with_squares, lambda target: target.device != "cpu")
-def test_an_ordinary_result_of_extreme_float32_is_accurate_on_a_device(
+def test_an_ordinary_result_of_extreme_float32_inputs_is_accurate_on_a_device(
     case: Case, dtype: str, target: Target
 ) -> None:
     compare_with_double(case, dtype, target)
@@ -172,7 +172,7 @@ def in_double() -> Iterator[tuple[Case, str]]:
 
 
 @over_targets(in_double)
-def test_an_ordinary_result_of_extreme_float64_is_accurate(
+def test_an_ordinary_result_of_extreme_float64_inputs_is_accurate(
     case: Case, dtype: str, target: Target
 ) -> None:
     step = make_step(case, case.make_inputs(dtype), dtype, target)

@@ -27,7 +27,7 @@ def test_a_matrix_with_a_negative_eigenvalue_has_no_cholesky_factor():
 
 
 @pytest.mark.parametrize("upper", [True, False])
-def test_the_other_triangle_is_not_read(upper):
+def test_triangular_solve_does_not_read_the_other_triangle(upper):
     a = np.array([[2.0, np.nan], [1.0, 4.0]])
     out = ow.ops.triangular_solve(a.T if upper else a, np.array([[2.0], [5.0]]), upper=upper)
     np.testing.assert_array_equal(out, [[0.375], [1.25]] if upper else [[1.0], [1.0]])

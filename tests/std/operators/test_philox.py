@@ -72,7 +72,7 @@ def test_words_follow_the_order_of_the_blocks(count: int) -> None:
     assert words.tolist() == expected[:count]
 
 
-def test_words_do_not_depend_on_chunks() -> None:
+def test_words_do_not_depend_on_the_chunks_in_which_they_are_computed() -> None:
     whole = random_words(4 * 8192 * 2 + 6, SEED, STREAM, STEP)
     for block in (0, 1, 8191, 8192, 8193, 16384):
         assert whole[4 * block : 4 * block + 2].tolist() == draw_block(block, SEED, STREAM, 7)[:2]
@@ -174,7 +174,7 @@ def test_normal_numbers_have_the_moments_of_their_distribution(dtype: np.dtype[A
     assert abs(np.corrcoef(numbers[::2], numbers[1::2])[0, 1]) < 8 * error
 
 
-def test_a_prefix_does_not_depend_on_the_count() -> None:
+def test_the_first_numbers_do_not_depend_on_how_many_numbers_are_drawn() -> None:
     for draw in (random_uniform, random_normal):
         for dtype in (FLOAT32, FLOAT64):
             long = draw(101, dtype, SEED, STREAM, STEP)

@@ -74,7 +74,7 @@ def test_every_symbol_is_tested():
 
 @pytest.mark.parametrize("symbol", BINARY)
 @pytest.mark.parametrize("other", [Y, Y[0], 2, 0.5, np.float64(1.5)], ids=repr)
-def test_a_symbol_computes_as_in_numpy_on_either_side(symbol, other):
+def test_a_symbol_computes_as_in_numpy_with_a_variable_on_either_side(symbol, other):
     function = BINARY[symbol]
     check(lambda x: function(x, other), X)
     check(lambda x: function(other, x), X)
@@ -150,7 +150,7 @@ def test_indexing_works_as_in_numpy_and_has_a_gradient(key):
 
 
 @pytest.mark.parametrize("index", [np.array([2, 0]), np.array([[1], [-1]]), np.array(1)], ids=str)
-def test_an_integer_variable_is_an_index(index):
+def test_an_integer_variable_can_be_an_index(index):
     check(lambda x, i: x[i] + 0, X, index)
     check(lambda x, i: x[:, i] + 0, X, index)
 
