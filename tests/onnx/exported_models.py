@@ -4,8 +4,8 @@
 models; ``--exporter old`` or ``new`` selects one exporter. Models have random weights. A model
 passes if its result is as close to float64 as PyTorch's own result in float32, at the batch size of
 its export and, if that is not fixed, at another size. The script needs torch, torchvision, timm,
-transformers, onnx and onnxscript. If ONNX Runtime is installed, its results show which side causes a
-difference.
+transformers, onnx and onnxscript. If ONNX Runtime is installed, its results show which side causes
+a difference.
 """
 
 from __future__ import annotations
