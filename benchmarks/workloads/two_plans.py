@@ -123,7 +123,7 @@ def two_plans(append: Callable[[], tuple[Any, ...]]) -> Timed:
 
 
 def saved(append: Callable[[], tuple[Any, ...]], is_naive: bool) -> Timed:
-    """Return the bytes other than feeds kept for the backward pass, with or without `ow.cut`."""
+    """Return the number of bytes kept for backward besides feeds, with or without `ow.cut`."""
     model = Model(append)
 
     def measure() -> list[float]:

@@ -39,7 +39,7 @@ from worker import Job  # noqa: E402
 
 
 class Amount(NamedTuple):
-    """The amount of fuzzing of a target; fast targets that reach the most code get the most time.
+    """How much a target is fuzzed; fast targets that reach the most code get the most time.
 
     Attributes
     ----------

@@ -137,7 +137,8 @@ for dtype in ("float32", "float64"):
 LARGE = (
     SIZES[: SIZES.index("sizes =")]
     + """
-# There are more tensors than shared-memory slots: tensors wait for slots, results for their owner.
+# There are more tensors than shared-memory slots, so tensors wait for slots, and results wait for
+# their owner.
 sizes = [(1_500_000,), (7,), (2_000_003,), (300, 301), (1_000_000,)]
 for options in ({}, {"dist.bucket_bytes": 1 << 20}):
     same(

@@ -83,7 +83,7 @@ class Site:
         modules: dict[str, str] | None = None,
         entry: str | None = None,
     ) -> Path:
-        """Install ``opwright-<name>``, by default with swish of example 4; return its package."""
+        """Install ``opwright-<name>``, by default the `swish` of example 4; return its package."""
         distribution = distribution or f"opwright-{name}"
         package = self.folder / distribution.replace("-", "_")
         package.mkdir(exist_ok=True)

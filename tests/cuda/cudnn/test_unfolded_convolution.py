@@ -16,8 +16,8 @@ from opwright_cuda.kernels.unfolded_convolution import FOLD_SIDE, SMALL_IMAGE
 
 RNG = np.random.default_rng(3)
 CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
-    # Tuples of x, weight and attributes have sides longer than a tile, windows that extend beyond
-    # all edges or skip pixels, a window as wide as the image, or few windows.
+    # The cases (x, weight, attributes) cover sides longer than a tile, windows that extend beyond
+    # all edges or skip pixels, a window as wide as the image, and few windows.
     ((2, 3, 13, 11), (5, 3, 3, 3), {"strides": [2, 2], "paddings": [1, 1, 1, 1]}),
     ((1, 33, 9, 7), (34, 33, 3, 2), {"strides": [2, 1], "paddings": [2, 0, 1, 1]}),
     ((3, 40, 8, 8), (16, 40, 1, 1), {"strides": [3, 2]}),

@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.cuda_kernels, pytest.mark.grid(4)]
 
 RNG = np.random.default_rng(5)
 
-# The shapes have lines reduced by warps or by blocks, and columns, each with and without splitting,
-# unaligned lines, columns with row lengths that are or are not multiples of a vector, and several
-# groups of axes.
+# The shapes cover lines reduced by warps or blocks, and columns, each with and without splitting.
+# They also cover unaligned lines, columns with row lengths that are or are not multiples of a
+# vector, and several groups of axes.
 SHAPES: tuple[tuple[tuple[int, ...], list[int]], ...] = (
     ((300, 7), [1]),
     ((3, 1501), [1]),

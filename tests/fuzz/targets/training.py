@@ -1,4 +1,4 @@
-"""Trains changed programs: training programs, or forward programs differentiated afterwards."""
+"""Trains changed training programs, or changed forward programs after differentiating them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Makes single allocations fail, in libraries or in Python.
 
-`build_native` and `build_python` compile a library for either case. A child process whose
+`build_native` and `build_python` each compile the library for one case. A child process whose
 allocations must fail creates a `Starving` from this library.
 """
 

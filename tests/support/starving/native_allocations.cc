@@ -1,6 +1,6 @@
-// A library for LD_PRELOAD that makes one allocation fail. Allocations are numbered if they have a
-// minimum size and are requested by code in selected libraries. Mapped memory counts too, because
-// it contains the code that oneDNN compiles.
+// A library for LD_PRELOAD that makes the allocation with a given number fail. It numbers the
+// allocations of a minimum size that code in selected libraries requests. Mapped memory counts too,
+// because it contains the code that oneDNN compiles.
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>

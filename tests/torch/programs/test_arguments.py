@@ -1,4 +1,4 @@
-"""`to_program` accepts common forms of models and inputs; errors for others suggest a remedy."""
+"""`to_program` accepts common forms of models and inputs; others raise errors with a remedy."""
 
 from __future__ import annotations
 
