@@ -158,8 +158,8 @@ void LogCumsumLine(const T* x, int64_t n, int64_t step, T* out) {
 }
 
 // The gradient of x is the sum of out_grad * e**(x - out) over the position of x and all later
-// ones. `total` is the sum of out_grad * e**-out, multiplied by e**out at the current position. No
-// factor exceeds 1, since out never decreases.
+// positions. `total` is the sum of out_grad * e**-out, multiplied by e**out at the current
+// position. No factor exceeds 1, since out never decreases.
 template <typename T>
 void LogCumsumGradLine(const T* x, const T* out, const T* out_grad, int64_t n, int64_t step,
                        T* x_grad) {

@@ -25,7 +25,7 @@ constexpr int64_t kLeastWork = int64_t{1} << 19;
 constexpr int64_t kMostWeights = int64_t{1} << 20;
 constexpr int64_t kMostRows = 512;
 
-// From this size on, a packed copy of a constant weight is worth its memory.
+// From this size on, a packed copy of a constant weight is worth the memory that it takes.
 constexpr int64_t kLeastPacked = int64_t{1} << 17;
 
 inline int32_t ThreadsFor(int64_t m, int64_t n, int64_t k, int32_t n_threads) {

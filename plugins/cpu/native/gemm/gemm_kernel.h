@@ -204,7 +204,7 @@ void AllPanels(const GemmCall<T>& call) {
   AnyPanel<T, kLanes, kRows, 1>(call, column, left);
 }
 
-// Terms and rows per block: a panel of b fits into the L1 cache, a block of a into the L2 cache.
+// Terms and rows per block: a panel of b fits into the L1 cache, a block of `a` into the L2 cache.
 constexpr int64_t kDepth = 128;
 constexpr int64_t kHeight = 240;
 

@@ -38,7 +38,7 @@ OPWRIGHT_CPU_CLONES void FoldRows(const In* x, int64_t n_rows, int64_t stride, i
   }
 }
 
-// Separate from FoldRows so that element types with the same result type share one instance.
+// Not part of FoldRows, so that element types with the same result type share one instance.
 template <typename T, typename Rule>
 OPWRIGHT_CPU_CLONES void JoinRows(const T* x, int64_t width, T* __restrict__ out) {
   for (int64_t c = 0; c < width; ++c) out[c] = Rule::Combine(out[c], x[c]);

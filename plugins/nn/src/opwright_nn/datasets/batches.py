@@ -344,7 +344,7 @@ def make_order(seed: int | None, epoch: int, rows: int) -> npt.NDArray[np.int64]
     """Return the order of the rows in an epoch, or None without a seed."""
     if seed is None:
         return None
-    # One generator per epoch, so epoch 7 is the same in a long and in a short run.
+    # Each epoch has its own generator, so epoch 7 is the same in a long and in a short run.
     return np.random.default_rng((seed, epoch)).permutation(rows)
 
 

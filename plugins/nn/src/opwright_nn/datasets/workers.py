@@ -284,7 +284,7 @@ def _receive(connection: Connection) -> tuple[int, Any]:
     ticket, packed, sizes = connection.recv()
     buffers = []
     for size in sizes:
-        # np.empty, because a bytearray of that size would be filled with zeros first.
+        # np.empty is used, because a bytearray of that size would first be filled with zeros.
         view = np.empty(size, np.uint8).data
         buffers.append(view)
         while view:

@@ -380,7 +380,7 @@ class Model(ModelTraining):
         self._startup.settle(entered, partly=True)
         if self._startup.requested:
             self._startup.initialize()
-        # Compiled a second time, since the program may have received its shapes in between.
+        # The program is compiled a second time, since it may have received its shapes in between.
         predictor = self._predictor(names, given)
         self._startup.check_initialized("Model.predict", predictor.program)
         self._predictors[names, frozenset(feeds)] = predictor

@@ -322,6 +322,6 @@ class ModelTraining(ModelFiles):
         return total, [item.name for item in losses]
 
     def _set(self, attribute: str, value: object) -> None:
-        # Recorded so that a transaction around the call can undo it.
+        # The old value is recorded so that a transaction around the call can restore it.
         record_undo(setattr, self, attribute, getattr(self, attribute))
         setattr(self, attribute, value)

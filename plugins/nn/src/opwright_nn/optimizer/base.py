@@ -70,7 +70,7 @@ class Optimizer:
     that it may change between two steps without a new plan. A schedule writes the rate in each
     step, and counts the steps in another variable. Gradients are clipped first, then regularized.
     The gradient of `embedding` with ``sparse=True`` is applied to the rows that were looked up, by
-    the operator of `sparse_op_type`; it cannot be clipped or regularized.
+    the operator of `sparse_op_type`; such a gradient cannot be clipped or regularized.
 
     Parameters
     ----------

@@ -41,9 +41,10 @@ class NonFiniteError(OpwrightError, FloatingPointError):
 class NanWatch(Callback):
     """Stop training at the first NaN or infinity, with the operator that produced it.
 
-    After every `every_steps` steps it checks their losses and the parameters. If a value is not
-    finite, it repeats these steps on copies, and runs the first bad step operator by operator, as
-    `find_nan` does. The callback does not change training results, not even by a bit.
+    After every `every_steps` steps the callback checks the losses of these steps, and the
+    parameters. If a value is not finite, the callback repeats these steps on copies, and runs the
+    first bad step operator by operator, as `find_nan` does. The callback does not change training
+    results, not even by a bit.
 
     Parameters
     ----------

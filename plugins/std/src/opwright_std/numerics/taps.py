@@ -95,7 +95,7 @@ def _coordinates(size: int, count: int, scale: float, kind: str) -> Array:
         return np.zeros(1)
     if kind == "asymmetric":
         return np.asarray(i / scale if scale else i * size / count)
-    # Computed in integers as far as possible, so only the quotient is rounded.
+    # Positions are computed in integers as far as possible, so only the quotient is rounded.
     at = (i + 0.5) / scale - 0.5 if scale else ((2 * i + 1) * size - count) / (2 * count)
     if kind == "half_pixel_symmetric" and scale:
         at += size / 2 * (1 - count / (scale * size))

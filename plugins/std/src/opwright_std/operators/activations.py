@@ -29,7 +29,8 @@ def relu(x: Array, out: Array) -> None:
 
 
 def relu_grad(out: Array, out_grad: Array, x_grad: Array) -> None:
-    # Selected rather than multiplied by 0, since out_grad may be infinite, as for sqrt(relu(x)).
+    # The gradient is selected, not multiplied by 0, since out_grad may be infinite, as for
+    # sqrt(relu(x)).
     flat = out <= 0
     np.copyto(x_grad, out_grad)
     np.copyto(x_grad, 0, where=flat)
@@ -216,7 +217,7 @@ def elu(x: Array, out: Array, *, alpha: float) -> None:
 
 def elu_grad(x: Array, out_grad: Array, x_grad: Array, *, alpha: float) -> None:
     below = x <= 0
-    # Computed as alpha * exp(x), since out + alpha would lose precision.
+    # The gradient is computed as alpha * exp(x), since out + alpha would lose precision.
     np.exp(x, out=x_grad, where=below)
     np.multiply(x_grad, alpha, out=x_grad, where=below)
     np.multiply(x_grad, out_grad, out=x_grad, where=below)

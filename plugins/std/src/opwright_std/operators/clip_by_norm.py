@@ -14,7 +14,7 @@ NO_GRADIENT = no_gradient("it clips gradients before an update, at the end of a 
 
 
 def _norm_of(tensors: Sequence[Array]) -> float:
-    # Computed in float64, since squares of float32 might overflow.
+    # The norm is computed in float64, since squares of float32 might overflow.
     return math.sqrt(sum(float(np.sum(np.square(x, dtype=np.float64))) for x in tensors))
 
 

@@ -24,7 +24,8 @@ LOG10 = unary(
 
 
 def _exp2(b: BodyContext) -> None:
-    # Not computed with exp, which would turn an overflowing power of 2 into the largest float.
+    # The power is not computed with exp, which would turn an overflowing power of 2 into the
+    # largest float.
     attrs = {"values": [2.0], "shape": [], "dtype": known_meta(b).dtype}
     base = b.emit("constant", {}, attrs=attrs)
     b.emit("power", {"x": base, "y": b.input("x")}, {"out": b.output("out")})

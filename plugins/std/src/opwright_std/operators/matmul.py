@@ -17,7 +17,7 @@ from opwright_std.numerics.dtypes import NUMBERS, Array
 
 
 def matmul(x: Array, y: Array, out: Array, *, transpose_x: bool, transpose_y: bool) -> None:
-    # Views only: BLAS reads transposed operands directly.
+    # Transposition only creates views, since BLAS reads transposed operands directly.
     left = x.swapaxes(-1, -2) if transpose_x else x
     right = y.swapaxes(-1, -2) if transpose_y else y
     np.matmul(left, right, out=out)

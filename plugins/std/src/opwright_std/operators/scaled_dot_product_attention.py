@@ -125,7 +125,7 @@ def scaled_dot_product_attention_grad(
 
 
 def _check_heads(ctx: InferContext, q: Shape, k: Shape) -> None:
-    """Check that k has the leading axes of q; k may have a divisor of the number of heads."""
+    """Check that k has the leading axes of q; the heads of q may be a multiple of those of k."""
     if len(q) == 2:
         return
     if not shapes_match(q[:-3], k[:-3]):

@@ -321,7 +321,7 @@ def _std_body(b: BodyContext) -> None:
     if _is_half(b):
         _compute_wide(b, "std", _axes(b, correction=correction))
         return
-    # Not computed as the root of variance, whose squares may overflow or underflow.
+    # Does not take the root of `variance`, whose squares may overflow or underflow.
     x = b.input("x") or ""
     size = b.emit("norm", {"x": _centered(b, x)}, attrs=_axes(b))
     b.emit("divide", {"x": size, "y": b.emit("sqrt", {"x": _count(b, x, correction)})}, _out(b))

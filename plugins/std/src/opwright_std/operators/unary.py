@@ -71,7 +71,7 @@ LOG = function(
 EXPM1 = function(
     "expm1",
     "Exponential minus 1, out = e**x - 1, accurate for small x.",
-    # Computed from x, since out + 1 would cancel for very negative x.
+    # The gradient is computed from x, since out + 1 would cancel for very negative x.
     chain_rule(lambda grad, g: grad * read(g, "x").then("exp")),
 )
 

@@ -14,7 +14,7 @@ from opwright_std.numerics.dtypes import Array
 def print_(x: Array, out: Array, *, message: str, limit: int) -> None:
     values = np.array2string(x, threshold=limit, separator=", ")
     name = f"{message} " if message else ""
-    # Written in one call so that lines of different threads do not mix.
+    # The text is written in one call so that lines of different threads do not mix.
     sys.stdout.write(f"{name}{x.dtype}{list(x.shape)} {values}\n")
     sys.stdout.flush()
     np.copyto(out, x)
