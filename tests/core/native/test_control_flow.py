@@ -258,7 +258,7 @@ def test_an_array_from_resize_stays_valid_after_the_call():
         (lambda x, out: out.resize((2, 2)), r"the shape must fit \(-1,\), got \(2, 2\)"),
         (lambda x, out: out.resize((2**62,)), "must fit in 64 bits"),
         (lambda x, out: out.resize((-5,)), r"dims must be at least 0, got shape \(-5,\)"),
-        (lambda x, out: out.resize((2**44,)), "could not give the memory"),
+        (lambda x, out: out.resize((2**44,)), "could not allocate memory"),
         (lambda x, out: out.resize("ab"), "cannot be interpreted as an integer"),
     ],
 )

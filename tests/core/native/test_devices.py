@@ -176,7 +176,7 @@ def test_a_kernel_that_fails_on_a_device_is_reported(memory):
 
 def test_a_device_out_of_memory_reports_the_requested_size():
     device = rt.make_python_device(Handles(limit=8))
-    text = r"device fake .* got a need of 16 bytes \(at most 8 bytes\); make the batch smaller"
+    text = r"device fake .* got a request for 16 bytes \(at most 8 bytes\); make the batch smaller"
     with pytest.raises(OutOfMemoryError, match=text):
         rt.Tensor.from_numpy(f32(1, 2, 3, 4), device)
 

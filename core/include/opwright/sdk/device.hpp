@@ -76,7 +76,7 @@ class DeviceBase {
   virtual void FreeHost(void* /*pointer*/) {}
   // Free and total bytes.
   virtual Status MemoryInfo(uint64_t* /*free_bytes*/, uint64_t* /*total_bytes*/) {
-    return Status(OW_UNSUPPORTED, "the device does not know how much memory it has");
+    return Status(OW_UNSUPPORTED, "the device does not report its memory");
   }
 };
 

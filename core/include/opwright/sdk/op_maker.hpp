@@ -139,7 +139,7 @@ class AttrMaker {
   }
   AttrMaker& Default(const char* value) { return Default(std::string(value)); }
   AttrMaker& Default(const std::vector<Element>& list) {
-    static_assert(kType >= OW_ATTR_INTS, "the attribute is no list");
+    static_assert(kType >= OW_ATTR_INTS, "the attribute is not a list");
     return SetOnce("default", &attr_->default_value, detail::MakeList<Element, Element>(list));
   }
 

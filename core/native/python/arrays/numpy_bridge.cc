@@ -84,8 +84,8 @@ PyObject* NewAlignedArray(PyArray_Descr* descr, int32_t ndim, const npy_intp* sh
     Py_DECREF(descr);
     char text[128];
     std::snprintf(text, sizeof(text),
-                  "a result: device cpu could not give the memory, got a need of %llu bytes; make "
-                  "it smaller or free arrays",
+                  "a result: device cpu could not allocate memory, got a request for %llu bytes; "
+                  "make it smaller or free arrays",
                   static_cast<unsigned long long>(bytes));
     RaiseKind(ErrorKind::kOutOfMemory, text);
     return nullptr;

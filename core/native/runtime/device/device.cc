@@ -95,7 +95,7 @@ void* Device::Allocate(uint64_t bytes, const std::string& what) {
   const std::string reason = buffer.text[0] ? std::string(" (") + buffer.text + ")" : "";
   const bool failed = status != OW_OK && status != OW_OUT_OF_MEMORY;
   Throw(failed ? ErrorKind::kKernel : ErrorKind::kOutOfMemory, what, ": device ", name_,
-        " could not give the memory, got a need of ", bytes, " bytes", reason,
+        " could not allocate memory, got a request for ", bytes, " bytes", reason,
         failed ? "" : "; make the batch smaller or free tensors");
 }
 

@@ -259,8 +259,8 @@ void CheckKernelTable(const ow_kernel* kernel) {
   const bool lacks_unbind = kernel->bind != nullptr && kernel->unbind == nullptr;
   if (kernel->run == nullptr || kernel->op_type == nullptr || lacks_release || lacks_unbind) {
     Fail(kernel->op_type ? kernel->op_type : "kernel",
-         ": a kernel needs op_type, run, release beside prepare and unbind beside bind, got NULL; "
-         "fill them in");
+         ": a kernel needs op_type, run, release if it has prepare, and unbind if it has bind, got "
+         "NULL; fill them in");
   }
 }
 

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "import ms: importing the hook module and running the hooks, in the first process after an "
         "install. index ms: reading what they registered from the index, in each process after it. "
-        "Kernels that would refuse on this machine, as for an optional library, are no fault."
+        "Kernels that would refuse on this machine, as for an optional library, are not a fault."
     )
     parser.add_argument(
         "--retry",

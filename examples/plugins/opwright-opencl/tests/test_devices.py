@@ -70,7 +70,7 @@ os.wait()
 def test_an_allocation_above_the_limit_of_the_device_raises_a_one_line_error():
     network = ow.Network([ow.Operator("fill", out="out", shape=[1 << 44])])
     call = network.compile([], ["out"], device="opencl", scope=ow.Scope())
-    text = r"device opencl could not give .* bytes \(.* gives at most \d+ bytes at once.*\); make"
+    text = r"device opencl could not allocate .* \(.* gives at most \d+ bytes at once.*\); make"
     with pytest.raises(OutOfMemoryError, match=text) as raised:
         call()
     assert "\n" not in str(raised.value)
