@@ -108,8 +108,8 @@ def host_device() -> Device:
 def free_retired() -> None:
     """Free unused objects that only their plugin can free.
 
-    Every call that runs a plan, allocates, copies or waits does this first. Within a plugin, such
-    as inside a Python kernel, this has no effect.
+    Every call that runs a plan, allocates, copies or waits first frees these objects. Within a
+    plugin, such as inside a Python kernel, this has no effect.
     """
 
 def find_python_device(source: object, number: int) -> Device | None:
@@ -142,9 +142,9 @@ class _Exchange(Protocol):
 class Tensor(_Exchange):
     """A typed array on a device, without copy semantics; immutable metadata.
 
-    On a device whose arrays have an `interface`, it also has the attribute of that name, from which
-    other libraries get its address. Arrays that are created from it keep the tensor alive, and all
-    work on the tensor is complete.
+    On a device whose arrays have an `interface`, a tensor also has the attribute of that name, from
+    which other libraries get its address. Arrays that are created from a tensor keep it alive, and
+    all work on the tensor is complete.
     """
 
     @staticmethod
@@ -155,8 +155,8 @@ class Tensor(_Exchange):
         """Return an array on this device as a tensor, without a copy.
 
         The tensor keeps the array alive; the library of the array orders the device's stream after
-        its own work. Raises FeedError, with `who` as prefix, if it is not contiguous or is on
-        another device.
+        its own work. Raises FeedError, with `who` as prefix, if the array is not contiguous or is
+        on another device.
         """
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -285,8 +285,8 @@ def read_message(
 def read_host_array(array: object, who: str) -> np.ndarray[Any, Any]:
     """Return a host array with ``__dlpack__`` as an ndarray that keeps it alive, without a copy.
 
-    Messages of FeedError and DtypeError begin with `who` or ``dtype:``; errors of its library are
-    not changed.
+    Messages of FeedError and DtypeError begin with `who` or ``dtype:``; errors of the array's
+    library are not changed.
     """
 
 def give_like(result: Any, like: object) -> Any:

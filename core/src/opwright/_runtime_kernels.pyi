@@ -53,7 +53,7 @@ class Prepared:
         """False if ``prepare`` has ruled out recording; for Python kernels, what was registered."""
     @property
     def n_threads(self) -> int:
-        """The number of threads for which it was prepared."""
+        """The number of threads for which the kernel was prepared."""
     @property
     def packs(self) -> tuple[int, ...]:
         """The arguments that this kernel packs. In `PlanBuilder.kernel` each must be a persistable

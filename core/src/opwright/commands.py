@@ -8,10 +8,10 @@ has ``add_arguments(parser)`` and ``run(args) -> exit code`` and is imported at 
 Look up names from the command line within ``with resolving():``, so that an unknown name gives exit
 code 2, like any wrong usage; findings of a command give exit code 1. Code that may crash or hang
 runs in a separate process (`Child`). A process that is started in another way should exit when the
-command exits (`end_with_parent`). `describe_exit` describes how it ended, and `end_without_core`
-suppresses the core dump of an expected crash. JSON is printed by `print_json`, separately from
-text that plugins print. A command that runs a saved program can accept the shapes of feeds
-(`add_feed_argument`, `make_feeds`) and fetch the results (`results_of`).
+command exits (`end_with_parent`). `describe_exit` describes how a process ended, and
+`end_without_core` suppresses the core dump of an expected crash. JSON is printed by `print_json`,
+separately from text that plugins print. A command that runs a saved program can accept the shapes
+of feeds (`add_feed_argument`, `make_feeds`) and fetch the results (`results_of`).
 
 A plugin that uses a service, such as MPI, can make ``opwright doctor`` examine it, with an annex of
 the topic ``doctor``, a function that returns an `Examination`.

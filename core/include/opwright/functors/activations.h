@@ -86,7 +86,7 @@ OPWRIGHT_FUNCTOR T SoftsignGrad(T x, T out_grad) {
 }
 
 // tanh(ln(1 + n)) = w / (w + 2) with n = e**x and w = n (n + 2), which avoids cancellation.
-// From 20 on it is 1 in every type, and below -1000 it is 0.
+// From 20 on, the result is 1 in every type, and below -1000 it is 0.
 template <typename T>
 struct MishTerms {
   T x;

@@ -7,8 +7,8 @@
 namespace opwright {
 namespace functors {
 
-// Bins of equal width. Without contraction of products and sums, their edges are bitwise identical
-// to the result of numpy.linspace.
+// Bins of equal width. Without contraction of products and sums, the edges are bitwise identical to
+// the result of numpy.linspace.
 struct HistogramBins {
   double low;
   double high;

@@ -1,4 +1,4 @@
-// The remainder of a truncated division, exactly as C's fmod. Included by elementary.h.
+// The remainder of a truncated division, exactly as C's fmod computes it. Included by elementary.h.
 //
 // RemainderNear is vectorized and valid if IsFarDivision is false; otherwise Remainder calls the C
 // library.

@@ -59,7 +59,7 @@ OPWRIGHT_FUNCTOR uint16_t Float16OfFloat(float value) {
   const uint32_t odd = (magnitude >> 13) & 1u;
   const uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xfffu + odd) >> 13;
   const uint32_t finite = magnitude < (113u << 23) ? tiny : normal;
-  // From 65520 on, halfway to the next power of two, it rounds to infinity; NaN stays NaN.
+  // From 65520 on, halfway to the next power of two, numbers round to infinity; NaN stays NaN.
   const uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x1ffu);
   const uint32_t high = magnitude > 0x7f800000u ? nan : 0x7c00u;
   const uint32_t result = magnitude >= 0x477ff000u ? high : finite;

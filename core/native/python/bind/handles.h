@@ -35,7 +35,7 @@ py::tuple DlpackDevice(const Tensor& tensor);
 
 // Whether an array other than an ndarray declares that it is on a device other than the host.
 bool IsOnDevice(const py::handle& array, const std::shared_ptr<Device>& device);
-// Returns such an array as a tensor that owns it and is ordered after the array's pending work.
+// Returns an array on a device as a tensor that owns it, ordered after the array's pending work.
 // Throws kFeed, with a message that begins with `who`, if the array is not contiguous.
 std::shared_ptr<const Tensor> FromArray(const py::handle& array,
                                         const std::shared_ptr<Device>& device, const char* who);
@@ -49,7 +49,7 @@ std::shared_ptr<const Tensor> Borrow(const std::shared_ptr<Device>& device, DLDa
 // Whether an array without DLPack describes its memory by an attribute with the name `interface` of
 // the device's arrays; see opwright.device.DeviceArrays.
 bool HasInterface(const py::handle& array, const Device& device);
-// Like FromArray, for an array with this attribute.
+// Like FromArray, for an array with the attribute `interface`.
 std::shared_ptr<const Tensor> FromInterface(const py::handle& array,
                                             const std::shared_ptr<Device>& device, const char* who);
 // Returns an attribute of a Tensor, including the attribute that its device defines.

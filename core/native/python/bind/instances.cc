@@ -37,10 +37,10 @@ std::unordered_map<PyTypeObject*, InitFunction>& InitFunctions() {
 
 thread_local PyObject* constructed = nullptr;  // object of the innermost running constructor
 
-// pybind11 registers an instance before it copies the shared_ptr that it wraps. If there is no
-// memory for the registration, it would delete the object although the shared_ptr owns it. pybind11
-// does not catch exceptions after a constructor, so an exception would unwind the interpreter.
-// Instead, an error is set, and `RunConstructor` checks for it.
+// pybind11 registers an instance before it copies the shared_ptr that it wraps. Without memory for
+// the registration, pybind11 would delete the object although the shared_ptr owns it. pybind11 does
+// not catch exceptions after a constructor, so an exception would unwind the interpreter. Instead,
+// an error is set, and `RunConstructor` checks for it.
 void Init(py::detail::instance* self, const void* holder) {
   try {
     InitFunctions().at(Py_TYPE(self))(self, holder);

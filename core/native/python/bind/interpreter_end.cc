@@ -15,8 +15,8 @@ namespace opwright {
 
 namespace {
 
-// The time that finalization waits for native code. Plans check for it after every millisecond of
-// work; a single kernel may take longer.
+// The time that finalization waits for native code. Plans check for the exit after every
+// millisecond of work; a single kernel may take longer.
 constexpr std::chrono::seconds kLongestWait{10};
 
 std::atomic<int32_t> n_without_gil{0};

@@ -34,7 +34,7 @@ inline NetworkObject* NetworkOf(PyObject* object) {
   return reinterpret_cast<NetworkObject*>(object);
 }
 
-// Throws if the garbage collector has cleared it.
+// Throws if the garbage collector has cleared the network.
 PyObject* SourceOf(NetworkObject* self);
 
 // The network's vectorcall.

@@ -1,7 +1,7 @@
 // The table of plans that eager operators, networks and models may rerun.
 //
 // The number of plans and their bytes are bounded for the whole process. An owner finds its own
-// plans without inspecting other owners' plans. The GIL protects all of its data.
+// plans without inspecting other owners' plans. The GIL protects the table.
 #ifndef OPWRIGHT_PYTHON_PLAN_TABLE_H_
 #define OPWRIGHT_PYTHON_PLAN_TABLE_H_
 

@@ -14,7 +14,7 @@ namespace opwright {
 std::shared_ptr<Device> MakePythonDevice(const py::object& object, int32_t number,
                                          const py::object& source, std::string origin);
 
-// Returns the object of such a device, borrowed, or null for other devices.
+// Returns the object of a device written in Python, borrowed, or null for other devices.
 inline PyObject* PythonDeviceObject(const Device& device) {
   return device.needs_gil() ? static_cast<PyObject*>(device.state()) : nullptr;
 }

@@ -9,7 +9,7 @@ namespace opwright {
 
 class FileMap {
  public:
-  // Throws kFormat unless it is a regular, readable file.
+  // Throws kFormat unless the file is regular and readable.
   explicit FileMap(const std::string& path);
   ~FileMap();
   FileMap(const FileMap&) = delete;

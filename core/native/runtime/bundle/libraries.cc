@@ -37,8 +37,8 @@ void AddFolders(const char* list, std::vector<std::string>* folders) {
   }
 }
 
-// Returns the folders to search: of the caller, the environment, the bundle and this library, in
-// this order.
+// Returns the folders to search, in order: from the caller, the environment, the bundle and this
+// library.
 std::vector<std::string> Bundle::ListFolders() const {
   std::vector<std::string> folders = options_.folders;
   AddFolders(std::getenv(kVariable), &folders);

@@ -42,7 +42,7 @@ class Device : public Retirable {
   // The stream that orders all plans and copies; NULL on devices without streams.
   void* stream() const { return stream_; }
 
-  // Data of the Python binding for its kernels; it is set before the first of them is bound.
+  // Data of the Python binding for its kernels; it is set before the first kernel is bound.
   void set_arrays(std::shared_ptr<void> arrays) { arrays_ = std::move(arrays); }
   void* arrays() const { return arrays_.get(); }
 

@@ -62,8 +62,8 @@ bool ReadAt(int file, uint64_t offset, void* buffer, size_t bytes) {
         swapped ? " of the other byte order" : "", "; install the package for this machine");
 }
 
-// Checks that every segment exists that the loader maps, since it would also map missing segments
-// and crash there.
+// Checks that all segments that the loader maps exist, since the loader would also map missing
+// segments and crash there.
 void CheckWhole(int file, const std::string& path, const Elf64_Ehdr& header, uint64_t file_bytes) {
   std::vector<Elf64_Phdr> parts(header.e_phnum);
   const size_t bytes = parts.size() * sizeof(Elf64_Phdr);

@@ -18,8 +18,8 @@ struct InferRequest {
   std::vector<uint32_t> output_counts;
 };
 
-// Calls op->infer. Throws kShape with the operator's reason if it fails, and kPlugin if it passes
-// an impossible meta to set_output.
+// Calls op->infer. Throws kShape with the reason if the operator fails, and kPlugin if the operator
+// passes an impossible meta to set_output.
 std::vector<std::vector<InferredMeta>> InferNative(const ow_op& op, const InferRequest& request);
 
 // The implementation of ow_host.set_output.

@@ -21,8 +21,8 @@ struct StepRange {
 };
 
 // Returns the steps that can form one graph: all work of the plan's device between the copies of
-// feeds to it and the copies of fetches from it. If part of it cannot be recorded, returns an empty
-// range and sets `refusal` to the reason.
+// feeds to it and the copies of fetches from it. If part of this work cannot be recorded, returns
+// an empty range and sets `refusal` to the reason.
 StepRange FindCapturable(const Plan& plan, std::string* refusal);
 
 // A recorded graph.

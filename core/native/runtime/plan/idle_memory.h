@@ -34,8 +34,8 @@ class IdleMemory {
 
   void Count(int64_t bytes) noexcept { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // Drops idle instances until the bound is met. Inside a plugin it does nothing, and a later call
-  // drops them, since unbinding kernels might wait for a lock that the plugin holds.
+  // Drops idle instances until the bound is met. Inside a plugin this does nothing, and a later
+  // call drops the instances, since unbinding kernels might wait for a lock that the plugin holds.
   void KeepBound() noexcept {
     if (__builtin_expect(bytes() > kMostBytes, 0)) Shrink();
   }

@@ -1,5 +1,5 @@
-// The memory, tensors and call frames of one running copy of a plan. Two threads never use it at
-// the same time.
+// The memory, tensors and call frames of one running copy of a plan. Two threads never use an
+// instance at the same time.
 #ifndef OPWRIGHT_RUNTIME_INSTANCE_H_
 #define OPWRIGHT_RUNTIME_INSTANCE_H_
 
@@ -41,7 +41,7 @@ struct BindProblem {
 
 class Instance {
  public:
-  // For a child plan's instance, `parent` is the parent instance and `child` the entry in it.
+  // For a child plan's instance, `parent` is the parent instance, and `child` the parent's entry.
   Instance(const Plan& plan, Instance* parent, const Child* child);
   ~Instance();
   Instance(const Instance&) = delete;
@@ -56,8 +56,8 @@ class Instance {
     return !plan_.needs_scope || (scope != nullptr && scope_.get() == scope &&
                                   bound_version_ == scope->structure_version());
   }
-  // Finds the persistables of the plan and of its children. Returns false and sets `problem` if one
-  // does not fit.
+  // Finds the persistables of the plan and of its children. Returns false and sets `problem` if a
+  // persistable does not fit.
   bool Bind(const std::shared_ptr<Scope>& scope, BindProblem* problem);
 
   // Returns the tensor that kernels get; a faulty kernel may have changed any of its fields.
@@ -85,7 +85,7 @@ class Instance {
 
   // The instance's size in bytes, including its children.
   int64_t memory_bytes() const;
-  // Counts its bytes, including its children, in IdleMemory; returns them.
+  // Counts the instance's bytes, including its children, in IdleMemory; returns the bytes.
   int64_t CountMemory() noexcept;
   void UncountMemory() noexcept {
     if (__builtin_expect(counted_bytes_ == 0, 1)) return;

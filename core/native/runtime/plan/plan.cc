@@ -88,8 +88,8 @@ void Plan::DropIdle() const noexcept {
   }
 }
 
-// Drops idle instances for which `function` returns false. No run can use them meanwhile; a new run
-// creates its own instance.
+// Drops idle instances for which `function` returns false. No run can use these instances
+// meanwhile; a new run creates its own instance.
 template <typename Function>
 void Plan::ForEachIdle(const Function& function) const {
   std::array<Instance*, kMaxIdle + 1> taken;

@@ -190,13 +190,13 @@ class Plan : public Retirable, public std::enable_shared_from_this<Plan> {
   // Must be called before the first run.
   void BoundIdleMemory() const;
   bool bounds_idle_memory() const { return bounds_idle_memory_.load(std::memory_order_relaxed); }
-  // Sets whether the bound on idle memory ignores this plan's idle instances; it does so for the
+  // Sets whether the bound on idle memory ignores this plan's idle instances; this is set for the
   // plan that a callable ran last.
   void KeepMemory(bool keeps) const;
   bool keeps_memory() const { return keeps_memory_.load(std::memory_order_relaxed); }
   // The bytes of its idle instances.
   int64_t idle_bytes() const;
-  // Whether it has run since the last call of this function.
+  // Whether the plan has run since the last call of this function.
   bool ForgetUse() const { return was_used_.exchange(false, std::memory_order_relaxed); }
   void DropIdle() const noexcept;
   PlanPacks& packs() const { return packs_; }

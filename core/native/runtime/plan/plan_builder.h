@@ -59,8 +59,8 @@ class PlanBuilder {
   uint64_t arena_bytes() const { return plan().devices[0].arena_bytes; }
 
   void AddKernel(KernelRequest request);
-  // Marks the kernels so far as constant: they read only persistables, which no step writes, and
-  // each other's results.
+  // Marks the kernels so far as constant: they read only each other's results, and persistables
+  // that no step writes.
   void EndConstants();
   void AddCopy(uint32_t source, uint32_t destination, int32_t op_index);
   // Adds the step after which no feed on the plan's device is read.
@@ -74,10 +74,10 @@ class PlanBuilder {
                        std::vector<std::pair<uint32_t, std::string>> bindings);
   void SetWrites(const std::vector<std::string>& names);
   void AddFetch(uint32_t value);
-  // Places the blocks and the workspaces. Until then, the index of an arena value is the number of
-  // its block, and several values may share a block. Two blocks that are in use at the same time
-  // are disjoint. `kept` are values, in addition to the fetches, that are needed after the last
-  // step.
+  // Places the blocks and the workspaces. Before this call, the index of an arena value is the
+  // number of its block, and several values may share a block. Two blocks that are in use at the
+  // same time are disjoint. `kept` are values, in addition to the fetches, that are needed after
+  // the last step.
   void PlanMemory(const std::vector<uint32_t>& kept);
 
   // Builds the plan; the builder is empty afterward. `kernel_bytes` is the size of all kernels
@@ -123,8 +123,8 @@ class PlanBuilder {
 
 // Inserts steps that release the GIL around long native spans and check for Ctrl-C.
 std::vector<PlanStep> InsertSpans(std::vector<PlanStep> steps);
-// Inserts such steps into a plan and finds its graph. A graph with Python steps contains no spans,
-// since a replay could not track the GIL.
+// Inserts these steps into a plan, and finds its graph. A graph with Python steps contains no
+// spans, since a replay could not track the GIL.
 void InsertSpans(Plan* plan);
 
 }  // namespace opwright

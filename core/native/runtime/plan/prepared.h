@@ -31,8 +31,8 @@ struct PrepareRequest {
 
 class Prepared : public Retirable {
  public:
-  // Takes ownership of `state`, which kernel->release frees. `keep_alive` outlives it, as does the
-  // device (null for the host), where `state` may own memory.
+  // Takes ownership of `state`, which kernel->release frees. `keep_alive` outlives `state`, as does
+  // the device (null for the host), where `state` may own memory.
   Prepared(const ow_kernel* kernel, void* state, std::shared_ptr<Device> device,
            std::shared_ptr<void> keep_alive);
   ~Prepared() override;
@@ -64,7 +64,7 @@ class Prepared : public Retirable {
 };
 
 // Calls kernel->prepare. Throws kRefused or kUnsupported with the kernel's reason, kOutOfMemory or
-// kKernel if it fails, and kKernel if its result is invalid.
+// kKernel if prepare fails, and kKernel if its result is invalid.
 std::shared_ptr<Prepared> PrepareNative(const ow_kernel* kernel, const PrepareRequest& request,
                                         std::shared_ptr<void> keep_alive);
 

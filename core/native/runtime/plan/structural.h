@@ -18,8 +18,8 @@ const Detail& DetailOf(const ow_call* call) {
   return *static_cast<const Detail*>(static_cast<const StepDetail*>(call->prepared));
 }
 
-// Runs the instance of a child plan and gives back the instances of chained plans. After a failure
-// they are kept, because one of these instances identifies the failed operator.
+// Runs the instance of a child plan and gives back the instances of chained plans. After a failure,
+// the instances are kept, because one of them identifies the failed operator.
 inline int32_t RunAsChild(Instance* instance, RunState* state) {
   const size_t n_before = state->chain.size();
   ++state->depth;

@@ -33,8 +33,8 @@ class Team {
 
   // Calls function(data, share) once for each share in [0, n_shares), on at most n_threads threads,
   // in any order; returns when all calls have returned. `function` must not throw, and no share may
-  // wait for another share. More than 65,535 shares run in the caller's thread. Each thread begins
-  // with the same shares in every job of the same size, so the data of a share stays in one
+  // wait for another share. If n_shares exceeds 65,535, all run in the caller's thread. Each thread
+  // begins with the same shares in every job of the same size, so the data of a share stays in one
   // core's cache.
   void Run(int32_t n_threads, int32_t n_shares, Function function, void* data) noexcept;
 

@@ -222,7 +222,7 @@ def _is_unused(walk: Walk, key: Key) -> bool:
 def _may_be_left_out(walk: Walk, key: Key, is_default: bool, targets: list[str]) -> bool:
     """Whether the user has cut off a wanted variable that got no gradient.
 
-    Return False if the rules define its gradient as zero. GradientError is raised if the gradient
+    Return False if the rules define the gradient as zero. GradientError is raised if the gradient
     ended for a different reason, so no gradient is silently zero.
     """
     if key not in walk.route.paths.influence:

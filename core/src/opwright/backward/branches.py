@@ -2,7 +2,7 @@
 
 Each body is a copy of the forward body, recomputed, followed by gradient operators. A body reads
 the inputs of the forward body and the gradients of the outputs, and returns the gradients of the
-captured variables. If a body does not compute such a gradient, it is zero.
+captured variables. A gradient that a body does not compute is zero.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes a forward loop stack the values of each iteration that its gradient reads."""
+"""Makes a forward loop stack, for each iteration, the values that its gradient reads."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Keeping:
     def describe_turns(self, scan: Loop, arrays: list[tuple[str, str]]) -> dict[str, Any]:
         """Return the attributes of a scan over the loop's iterations in reverse order.
 
-        If neither an array nor an attribute determines their number, a sequence of the loop is
-        added to `arrays`.
+        If neither an array nor an attribute determines the number of iterations, a sequence of the
+        loop is added to `arrays`.
         """
         attrs, control = self._forward.attrs, self._control
         described: dict[str, Any] = {}
@@ -123,7 +123,7 @@ class Keeping:
         return name
 
     def _replace(self, outputs: dict[str, tuple[str, ...]], attrs: dict[str, Any]) -> None:
-        """Replace the forward operator by one with more outputs."""
+        """Replace the forward operator by an operator with more outputs."""
         old = self._forward.op
         merged = {**old.outputs, **outputs}
         ordered = {slot: merged[slot] for slot in old.definition.output_index if slot in merged}

@@ -1,6 +1,6 @@
 """The gradient of a loop: a scan over the gradients of its body, in reverse order.
 
-The forward loop stacks the values of each iteration that the gradient reads; only loop-invariant
+For each iteration, the forward loop stacks the values that the gradient reads; only loop-invariant
 values are recomputed. The scan carries gradients of carried variables, and gradient sums of
 captured variables.
 
@@ -54,7 +54,7 @@ def differentiate_loop(
 class _LoopGradient:
     """Writes one gradient.
 
-    ``_block`` is the body of the new scan. Until it is complete, it is nested in the body of the
+    ``_block`` is the body of the new scan. Until complete, this body is nested in the body of the
     forward loop, because its operators read variables of that body; then `Keeping` passes these in.
     """
 

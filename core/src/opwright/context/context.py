@@ -1,7 +1,7 @@
 """The Context: the available operators, kernels, devices and passes, and the pins.
 
-The default Context is one of the few globals in opwright. Discovery creates it at first use.
-`context_guard` replaces it for a block, in the thread or task that enters it.
+The default Context is one of the few globals in opwright. Discovery creates the default Context at
+first use. `context_guard` sets another Context for a block, in the thread or task that enters it.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Context:
         """Choose the library whose kernels compute an operator, regardless of their priority.
 
         The pin takes effect at once, for every thread that uses this Context. Used as a context
-        manager, it lasts until the end of the block. To pin for one thread only, use `with_pins`.
+        manager, the pin lasts until the end of the block. For one thread only, use `with_pins`.
 
         Parameters
         ----------
@@ -262,7 +262,7 @@ def _make_default() -> Context:
 
 
 def context_guard(context: Context) -> contextlib.AbstractContextManager[Context]:
-    """Make `context` the current one in this thread or task, within a block."""
+    """Make `context` the current Context in this thread or task, within a block."""
     return setting(guarded_context, context)
 
 

@@ -47,8 +47,8 @@ class Branch(NamedTuple):
 class Loop(NamedTuple):
     """Control flow in which a block runs repeatedly, each time on the previous iteration's results.
 
-    With a condition, the block runs while the condition holds. Without a condition, it runs once
-    for each element of the sequences.
+    With a condition, the block runs while the condition holds. Without a condition, the block runs
+    once for each element of the sequences.
 
     Attributes
     ----------

@@ -165,8 +165,8 @@ class OpMaker:
 
         A number can be one variable of shape [] or [1]; a list can contain any number of such
         variables and of vectors. While a program is built, ``ctx.attr`` of the shape rule has None
-        in their places, for unknown dimensions. When a plan is made, the numbers are known, and
-        kernels, passes and bodies get them like the values of any other attribute.
+        in place of such numbers, for unknown dimensions. When a plan is made, the numbers are
+        known, and kernels, passes and bodies get them like the values of any other attribute.
         """
         return self._set(self._attribute("as_shape_operand"), "operand", True)
 
@@ -256,12 +256,12 @@ class OpMaker:
             `append_backward` refuses the operator, or expands it if it has a body.
         body : callable, optional
             For a composite, emits simpler operators through a `BodyContext`. A composite that draws
-            random numbers is built with `random`; the operators of the body use its stream. It
+            random numbers is built with `random`; the operators of the body use its stream. A body
             emits nothing and returns False if only kernels support the attributes or dtypes.
         control : Branch or Loop, optional
             How an operator with blocks is lowered.
         random : bool
-            Whether it draws random numbers. It must then have an int attribute ``seed`` with
+            Whether it draws random numbers. If so, it must have an int attribute ``seed`` with
             default 0, an int attribute ``stream`` that may be absent, and an optional int64 input
             ``step``.
         upgrade : callable, optional
@@ -274,7 +274,7 @@ class OpMaker:
             Such an operator always runs, in program order, even if its outputs are not used.
         unchanged : callable, optional
             ``unchanged(attrs) -> bool`` returns whether, with these attributes, outputs in the
-            memory of inputs (`aliases`) leave it unchanged. They then count as never written.
+            memory of inputs (`aliases`) leave it unchanged. Inputs then count as never written.
         plan_only : bool
             Whether only passes create it, while a plan is lowered. Such an operator has kernels,
             but no gradient, body or control flow. It is hidden, and not allowed in programs.

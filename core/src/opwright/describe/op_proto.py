@@ -37,8 +37,8 @@ class VarProto(ProtoValue):
     intermediate : bool
         Whether the slot is an output that only the gradient needs.
     shape_only : bool
-        Whether the kernel reads only the shape of the input, so its buffer may be freed. Its dtype
-        is known.
+        Whether the kernel reads only the shape of the input, so its buffer may be freed. The dtype
+        stays known.
     dtypes : tuple of str
         The allowed dtypes; empty if any dtype is allowed.
     same_as : str or None

@@ -42,7 +42,7 @@ class Emitter(Protocol):
 
         An int in `outputs` is a number of fresh variables. Missing arguments are completed by
         `opwright.program.completion.complete_operator`. An empty list for the step of a random
-        operator means that it has no step.
+        operator means that the operator has no step.
         """
 
     def meta(self, name: str) -> Meta | None:

@@ -237,7 +237,7 @@ def read_program(data: bytes, max_bytes: int = MAX_PROGRAM_BYTES) -> Message:
 def parse_program(data: bytes) -> Message:
     """Parse a program from the bytes of a message, without checking its checksum.
 
-    Raises FormatError if it is not a program, or of a newer format.
+    Raises FormatError if the bytes are not a program, or of a newer format.
     """
     message = _read("program", data, PROGRAM)
     if message.get("format") != PROGRAM_FORMAT:
@@ -254,7 +254,7 @@ def parse_program(data: bytes) -> Message:
 
 
 def checksum_field(data: bytes) -> bytes:
-    """Return the checksum field for a program with the other fields `data`, which it follows."""
+    """Return the checksum field of a program; it follows the other fields, `data`."""
     return _CHECKSUM_TAG + zlib.crc32(data).to_bytes(4, "little")
 
 

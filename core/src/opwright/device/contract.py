@@ -60,8 +60,8 @@ class PythonDevices(Protocol):
     def open(self, number: int, /) -> PythonDevice:
         """Return the device with this number, at least 0; called once for each device that is used.
 
-        All Contexts share the device as long as one of them, a plan or a tensor refers to it; later
-        it is reopened. Threads do not call this concurrently.
+        All Contexts share the device as long as one of them, a plan or a tensor refers to it;
+        afterward, it is reopened on demand. Threads do not call this concurrently.
 
         Raises
         ------
@@ -99,8 +99,8 @@ class DeviceArrays(Protocol):
 
     All methods are called with the GIL held. Pointers are ints, `number` is the device number.
 
-    For libraries without DLPack, it may have three more members: `interface`, the name of an
-    attribute with which arrays describe their memory on devices of this type, ``locate`` and
+    For libraries without DLPack, the object may have three more members: `interface`, the name of
+    an attribute with which arrays describe their memory on devices of this type, ``locate`` and
     ``describe``. Such arrays are then accepted like arrays with ``__dlpack__``, and tensors on the
     device have the attribute.
 

@@ -11,7 +11,7 @@ operators, and arrays for `ScopeVariable.set` and `Tensor.from_numpy` it uses th
 - An array of another library on the host is borrowed with the DLPack C exchange API, the buffer
   protocol or ``__dlpack__``: `lend`, `read_host`. opwright tensors and variables are borrowed, too.
 - An array on a device must have DLPack, or the attribute that the device names: `find_place`. On
-  the device where it is needed, it becomes a tensor without a copy: `read_tensor`.
+  the device where it is needed, such an array becomes a tensor without a copy: `read_tensor`.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def meta_of(array: Array | np.generic | _runtime.Tensor) -> Meta:
 def read_tensor(value: Any, device: _runtime.Device, who: str) -> _runtime.Tensor:
     """Return an array on `device` as a tensor, without a copy.
 
-    Raises FeedError if it is on another device, not contiguous, or not exported by its library.
+    Raises FeedError if the array is elsewhere, not contiguous, or not exported by its library.
     """
     with reading(value, who, device.name):
         return _runtime.Tensor.from_array(value, device, who)

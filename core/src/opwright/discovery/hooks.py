@@ -140,8 +140,8 @@ class KernelRegistrar(_Registrar[KernelRegistration]):
             Whether it accepts inputs that are not compact row-major.
         prefers : mapping of str to value, optional
             The attribute values with which the kernel is fastest, such as ``{"data_format":
-            "NHWC"}``. This is a hint for passes, which may rewrite the operator accordingly; it
-            does not influence the choice of kernels.
+            "NHWC"}``. The values are a hint for passes, which may rewrite the operator accordingly;
+            they do not influence the choice of kernels.
         find_refusal : str, optional
             ``"module:attribute"`` of a function without arguments, or with the argument
             ``options``. It returns why the kernel would refuse every operator on this machine, such

@@ -79,8 +79,8 @@ def index_path(folder: str, sources: Iterable[Source], core_version: str) -> str
     environment = [FORMAT, core_version, sys.implementation.cache_tag, sys.platform]
     plugins = [[s.distribution, s.name, s.target, s.location] for s in sources]
     data = repr([environment, plugins]).encode()
-    # Two checksums are used because importing a cryptographic hash takes longer than all of this.
-    # The sources are compared individually when the file is read.
+    # Two checksums are used because importing a cryptographic hash takes longer than the rest of
+    # this function. The sources are compared individually when the file is read.
     return os.path.join(folder, f"plugins-{zlib.crc32(data):08x}{zlib.adler32(data):08x}.index")
 
 

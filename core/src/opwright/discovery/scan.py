@@ -59,7 +59,7 @@ class Source(NamedTuple):
 
     @property
     def package(self) -> Package:
-        """The package to which it belongs."""
+        """The package to which the entry point belongs."""
         return Package(self.name, self.distribution, self.version)
 
     @property

@@ -107,7 +107,7 @@ def advise_operator(op_type: str, report: PluginReport) -> str | None:
 def advise_plugin(name: str, report: PluginReport) -> str | None:
     """Return the package to install for a device or topic with the name of an official plugin.
 
-    None if no such plugin exists, or it is in use.
+    Returns None if no such plugin exists, or if the plugin is in use.
     """
     argument = find_requirement(name)
     return argument and _advise_distribution(f"{CORE}-{name}", argument, report)

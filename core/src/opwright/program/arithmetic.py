@@ -1,9 +1,9 @@
 """Symbols on Variables, such as ``x + 1``, ``x @ y`` and ``x[:, 1:]``, append operators.
 
 The core does not contain operators, so each symbol is mapped to an operator type below, which is
-looked up when the symbol is used. If no plugin provides it, the error names the package to install.
-Numbers and arrays as operands become constants, as in any call of `opwright.ops`. For an array
-attribute of other libraries, the error names the equivalent function, such as
+looked up when the symbol is used. If no plugin provides the operator, the error names the package
+to install. Numbers and arrays as operands become constants, as in any call of `opwright.ops`. For
+an array attribute of other libraries, the error names the equivalent function, such as
 ``opwright.ops.sum(x)`` for ``x.sum()``.
 """
 

@@ -195,7 +195,7 @@ def _infer_dtypes(
     dtypes = definition.infer_dtypes(metas, attrs, counts)
     known = next((dtype for dtype in dtypes if dtype is not None), None)
     # A dtype that the OpProto does not determine is usually the dtype of the inputs. Lowering,
-    # which knows the ranks, determines it.
+    # which knows the ranks, determines the dtype.
     default = known or next((slot[0].dtype for slot in metas if slot), DEFAULT_DTYPE)
     return {
         slot.name: [(None, dtype or default)] * count

@@ -1,7 +1,7 @@
 """Completes an operator by filling in omitted parts, in the same way for all callers.
 
 `Block.append_op`, gradient rules and composite bodies add operators to a program. Only bodies add
-operators to a plan, and a `Network` completes its operators one at a time. All of these get output
+operators to a plan, and a `Network` completes its operators one at a time. All callers get output
 names and counts, aliases, defaults and slot checks here. A `Place` defines the differences. Bodies
 of composites are also emitted here, into a program by `append_backward` and into a plan by `lower`.
 """
@@ -196,7 +196,7 @@ class BodyEmitter:
     def write(self) -> bool:
         """Call the body; return whether it supports these attributes and inputs.
 
-        Raises ProgramError if it breaks a rule or does not write an output.
+        Raises ProgramError if the body breaks a rule or does not write an output.
         """
         if self._definition.body is None:
             raise ProgramError(

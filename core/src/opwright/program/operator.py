@@ -44,7 +44,7 @@ def definition_of(op_type: str, operators: OpRegistry | None = None) -> OpDefini
 class Operator:
     """One operator, with the names of the variables that it reads and writes, and its attributes.
 
-    `Block.append_op` creates operators. For a `Network` they can be created without a block::
+    `Block.append_op` creates operators. For a `Network`, operators can be created without a block::
 
         Operator("sgd", param="w", grad="w_grad", learning_rate="lr", param_out="w")
 
@@ -213,7 +213,7 @@ def bind_slots(op_type: str, given: Mapping[str, Given], block: Block | None = N
 def names_read_first(ops: Iterable[Operator]) -> tuple[str, ...]:
     """Return the names that operators read before any of these operators writes them, in order.
 
-    A run needs these as feeds or as variables in the scope.
+    A run needs these variables as feeds or in the scope.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ def name_guard(prefix: str) -> AbstractContextManager[str]:
 
 
 class Program:
-    """A list of blocks; the first is global. A network runs them, `append_backward` extends them.
+    """A list of blocks; the first is global. Networks run programs; `append_backward` extends them.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class KernelEntry(Entry):
         Whether it may wait for another process.
     prefers : mapping of str to value
         Attribute values with which the kernel is fastest, such as ``{"data_format": "NHWC"}``, with
-        tuples for lists. This is a hint for passes, which does not influence the choice of kernels.
+        tuples for lists. The values are a hint for passes and do not affect the choice of kernels.
     is_native : bool
         Whether the kernel is compiled, so that its target is a library.
     find_refusal : str

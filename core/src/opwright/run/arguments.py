@@ -233,8 +233,8 @@ def lasting_names(
 ) -> frozenset[str]:
     """Return the names that are kept in the scope.
 
-    In a block these are its persistable variables. Operators without a block do not have variables,
-    so the result has the names that they read before they write them.
+    For a block, the result has its persistable variables. Operators without a block do not have
+    variables, so the result has the names that they read before they write them.
     """
     if block is None:
         return frozenset(names_read_first(ops))

@@ -2,7 +2,7 @@
 
 A saved state has a text record, and a bundle without weights for each combination of shapes. The
 record lists feeds, results, the positions of the parameters in their file, and all files that took
-part in lowering; a change of one invalidates it. Missing and damaged files cost only time.
+part in lowering, and is invalid once a file has changed. Missing and damaged files cost only time.
 """
 
 from __future__ import annotations

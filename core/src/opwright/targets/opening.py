@@ -32,10 +32,10 @@ _NEWER: Final = "; install a newer opwright"
 def load_target(target: str, who: str, package: Package, notes: ImportNotes = NO_NOTES) -> object:
     """Import the module of `target` and return its attribute.
 
-    `who`, which begins error messages, is the operator, kernel, device or pass that needs it.
-    `notes` records the import while it runs, in case it kills the process. Raises OutOfMemoryError
-    if memory runs out, and PluginError if the import fails, has killed processes before, or the
-    attribute is missing.
+    `who`, which begins error messages, is the operator, kernel, device or pass that needs the
+    object. `notes` records the import while it runs, in case the import kills the process. Raises
+    OutOfMemoryError if memory runs out, and PluginError if the import fails, has killed processes
+    before, or the attribute is missing.
     """
     module = target.partition(":")[0]
     notes = NO_NOTES if module in sys.modules else notes
@@ -71,8 +71,8 @@ class LibraryTable:
     def load(self, target: str, who: str, package: Package) -> NativeLibrary:
         """Return a library; it is found and opened only once.
 
-        `target` is its path in the package. `who`, which begins error messages, is the operator or
-        kernel that needs it.
+        `target` is the path of the library in the package. `who`, which begins error messages, is
+        the operator or kernel that needs the library.
 
         Raises
         ------

@@ -20,7 +20,7 @@ class Uses:
     """The reads and writes in one graph.
 
     Only reads of data count: an operator that reads only the shape of a value, or overwrites it,
-    does not keep it alive. `Edit.apply` updates this; other changes of a graph need a new `Uses`.
+    does not keep it alive. `Edit.apply` updates uses; other changes of a graph need a new `Uses`.
 
     Attributes
     ----------

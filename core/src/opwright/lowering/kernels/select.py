@@ -3,7 +3,7 @@
 Prepared kernels of all existing plans are found in the context by (kernel, attributes, metas,
 threads, options): preparation may take milliseconds, and equal layers share it. All kernels of a
 plan use the same number of threads, which is the process-wide number, or one if the plan is short.
-If the plan is expected to be short, they are first prepared for one thread.
+If the plan is expected to be short, kernels are first prepared for one thread.
 """
 
 from __future__ import annotations

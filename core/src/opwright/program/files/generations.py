@@ -110,7 +110,7 @@ def _check_links(folder: Path) -> None:
 def publish(folder: Path, saver: Saver, fill: Fill, number: int | None = None) -> None:
     """Write a generation and give it the next number.
 
-    If `number` is given, it gets this number, or is discarded if the number is taken. After an
+    If `number` is given, the generation gets it, or is discarded if the number is taken. After an
     OSError, such as a full disk, `load` returns what it returned before.
     """
     for _ in range(_MAX_TRIES):

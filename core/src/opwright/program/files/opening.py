@@ -75,8 +75,8 @@ class SavedFiles(NamedTuple):
     """The files of one saved state; the caller's `ExitStack` closes them.
 
     Files of a generation are opened together, through its folder, so they are consistent even if a
-    saver removes them meanwhile. `stays` means that nothing writes to them, since `save` only adds
-    and removes generations. A standalone pair does not have `notes`.
+    saver removes them meanwhile. `stays` means that nothing writes to the files, since `save` only
+    adds and removes generations. A standalone pair does not have `notes`.
     """
 
     read_program: Callable[[], bytes]

@@ -35,7 +35,7 @@ def make_function(
 
     Inputs are passed by position or name, and attributes only by name, with defaults from the
     OpProto. The function is compiled from source text, so the interpreter itself binds the
-    arguments, ten times as fast as Python code could. Calls by position skip even that. All
+    arguments, ten times as fast as Python code could. Calls by position skip even the binding. All
     arguments are passed, in order, to ``call`` of the source that `make_source` returns.
     """
     proto = definition.proto
