@@ -99,7 +99,7 @@ struct AttentionKernelOf {
       return widened_keys() + kKeyBlock * std::max(kernel->shape_.size, kernel->shape_.columns);
     }
 
-    // Hidden keys have weight 0, but their values may be NaN. In that case the block is recomputed.
+    // Hidden keys have weight 0, but their values may be NaN. A non-finite block is recomputed.
     void RunBlock(int64_t unit, int64_t query) {
       const bool hides = kernel->causal_ || ctx.has_input(Slots::kMask);
       add_values = kernel->gemm_;

@@ -76,7 +76,7 @@ inline bool IsBeyondStride(const opwright::Shape& x, const opwright::Shape& weig
   return false;
 }
 
-// A float kernel that computes by `Deconvolution`, and by TransposedColumns what oneDNN refuses.
+// A float kernel that uses `Deconvolution`, or TransposedColumns if oneDNN refuses the shape.
 template <typename Deconvolution>
 class DeconvolutionOrColumns {
  public:

@@ -1,4 +1,4 @@
-// where: selects one of two values per element. where only moves bits, so it supports any dtype.
+// where: selects one of two values per element. `where` only moves bits, so it supports any dtype.
 #include "common/attributes.h"
 #include "elementwise/kernel.h"
 

@@ -50,7 +50,7 @@ struct GeluFcGradKernel {
   }
 
  private:
-  // Columns per block. Their weights, gradients and results of gelu fit into the L2 cache.
+  // Columns per block, whose weights, gradients and results of gelu fit into the L2 cache.
   static constexpr int64_t kColumns = 256;
   static constexpr int64_t kRows = 252;
   static constexpr int64_t kFewest = 48;  // rows from which transposing the weight pays off

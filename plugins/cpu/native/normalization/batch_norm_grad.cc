@@ -6,8 +6,8 @@
 namespace opwright_cpu {
 namespace {
 
-// How the gradient of the normalized values is computed. It is out_grad without an activation
-// (kOutGrad), and otherwise also depends on where the derivative of the activation is 0.
+// How the gradient of the normalized values is computed. The gradient is out_grad without an
+// activation (kOutGrad), and otherwise also depends on where the derivative of the activation is 0.
 // kAnew recomputes the activation input for this; kOut reads the activation output.
 enum class Source { kOutGrad, kAnew, kOut };
 

@@ -49,7 +49,7 @@ OPWRIGHT_CPU_AVX512 inline void SiluOfVectors(__m512* x) {
   OPWRIGHT_CPU_EACH power[i] = power[i] * rest[i] + 0.693147f;
   OPWRIGHT_CPU_EACH power[i] = power[i] * rest[i] + 1.0f;
   OPWRIGHT_CPU_EACH power[i] = _mm512_maskz_scalef_ps(kAll, power[i], whole[i]) + 1.0f;
-  // This avoids infinity / infinity, which is NaN. The maximum is the second operand if either is
+  // The maximum avoids infinity / infinity, which is NaN. It is the second operand if either is
   // NaN, so NaN is kept.
   OPWRIGHT_CPU_EACH x[i] = _mm512_maskz_max_ps(kAll, _mm512_set1_ps(-1000.0f), x[i]) / power[i];
 #undef OPWRIGHT_CPU_EACH

@@ -36,7 +36,7 @@ Function FindOnce(std::atomic<Function>* function, const char* name) {
     return ::opwright_cpu::FindOnce(&function, #name);     \
   }())
 
-// All functions that our code calls through dnnl.hpp. The linker reports any that are missing here.
+// All functions that our code calls through dnnl.hpp. The linker reports missing functions.
 #define dnnl_convolution_backward_data_primitive_desc_create \
   OPWRIGHT_CPU_DNNL(dnnl_convolution_backward_data_primitive_desc_create)
 #define dnnl_convolution_backward_weights_primitive_desc_create \

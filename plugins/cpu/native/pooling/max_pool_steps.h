@@ -54,7 +54,7 @@ struct Taps {
 
 // Updates the maxima of adjacent channels of one window with the pixels of `taps`, or initializes
 // the maxima. The loop over channels is vectorized and keeps the maxima in registers. An inner loop
-// over taps would prevent this.
+// over taps would prevent both.
 template <typename T, bool kFirst>
 OPWRIGHT_CPU_INLINE void TakeTaps(int64_t channels, const T* x, const Taps& taps, int32_t shift,
                                   T* __restrict best, int32_t* __restrict index) {

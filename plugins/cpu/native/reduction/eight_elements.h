@@ -69,7 +69,7 @@ struct EightElements<T, Prod<T>, In, IfWidened<T, In>> {
 };
 
 // Tests for any zero or any nonzero element in integers as wide as an element. For 64-bit elements,
-// this would not be faster.
+// such a test would not be faster.
 template <bool kAll, typename In>
 struct EightElements<uint8_t, Truth<kAll>, In, std::enable_if_t<(sizeof(In) < 8)>> {
   using Flag = std::conditional_t<sizeof(In) == 1, uint8_t,

@@ -43,7 +43,7 @@ class Processes(Protocol):
         """Return the values of all processes of a group, in the order of ranks."""
 
     def run_on_root(self, function: Callable[[], object], group: str | Sequence[str]) -> None:
-        """Call a function in the first process of groups; others wait, or raise its error."""
+        """Call a function in the first process of groups; all others wait, or raise its error."""
 
     def data_parallel(
         self,

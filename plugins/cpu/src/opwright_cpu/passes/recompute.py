@@ -1,7 +1,7 @@
 """``recompute``: recomputes cheap values for their last reader instead of storing them.
 
 In training, gradients read values that were computed long before, such as normalized or transposed
-arrays, so all of these values are in memory at its peak. Instead, this pass runs the operator of a
+arrays, so all of these values are in memory at the peak. Instead, this pass runs the operator of a
 value a second time, right before the last reader, while the inputs still exist. The same kernel
 computes bitwise identical values. The option ``cpu.recompute`` is the share of the step time that
 recomputation may take.

@@ -49,7 +49,7 @@ def read_saved(path: str | os.PathLike[str]) -> Saved:
 
 
 def describe_saved(saved: Saved | None) -> str | None:
-    """Return the properties that identify a saved model, without its arrays, or None."""
+    """Describe a saved model by a checksum of its contents; return None without a model."""
     if saved is None:
         return None
     text = json.dumps([dict(saved.notes), saved.program.seed], sort_keys=True, default=str)

@@ -25,8 +25,8 @@ def pack_state(state: Mapping[str, Any]) -> dict[str, Any]:
         return {_STATE: dict(state), _CHECKSUM: _checksum(state)}
     except (TypeError, ValueError, RecursionError) as error:
         raise AttributeValueError(
-            f"checkpoint.save: state must be representable in JSON, got {error}; give numbers, "
-            "text and lists, named by text"
+            f"checkpoint.save: state must be representable in JSON, got {error}; use numbers, "
+            "strings and lists, with strings as keys"
         ) from None
 
 

@@ -24,7 +24,7 @@ class transposed(NamedTuple):  # noqa: N801 - used like a function
     """Marks a tensor whose axes are in the reverse order: ``transposed("0.weight")``.
 
     PyTorch's ``nn.Linear`` stores [out, in], and ``fc`` stores [in, out]. Convolution weights have
-    the same layout in both.
+    the same layout in both frameworks.
     """
 
     name: str

@@ -254,6 +254,6 @@ def _check_names(who: str, fitted: Mapping[str, Column], target: str | None) -> 
     texts = [name for name, column in fitted.items() if column.kind == "text"]
     if FEATURES in (*texts, target):
         raise AttributeValueError(
-            f"{who}: a text or the target must not be named {FEATURES!r}, the array of all "
-            "other columns, got that name; rename the column"
+            f"{who}: a text or the target must not be named {FEATURES!r}, like the array of "
+            "all other columns, got that name; rename the column"
         )

@@ -117,7 +117,7 @@ def _read_header(name: str, stream: BinaryIO) -> tuple[np.dtype[Any], tuple[int,
 
 
 def _read_bytes(name: str, stream: BinaryIO, size: int, what: str) -> bytearray:
-    # Read in chunks, so memory grows with the content of the file, not as its header claims.
+    # The file is read in chunks, so memory grows with its content, not as its header claims.
     data = bytearray()
     while len(data) < size:
         chunk = stream.read(min(size - len(data), _CHUNK_BYTES))

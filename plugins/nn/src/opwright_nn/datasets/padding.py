@@ -26,7 +26,7 @@ def pad(
 
         words, lengths = nn.datasets.pad([[4, 1, 7], [2]])  # [[4, 1, 7], [2, 0, 0]], [3, 1]
 
-    Layers for sequences accept both: ``model.lstm(words, 64, lengths="lengths")``.
+    Layers for sequences accept both results: ``model.lstm(words, 64, lengths="lengths")``.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Generators of text for small experiments: opinions with labels, and written dates.
 
-The sentences are generated from word lists and a grammar, not collected. The accuracy of a
-network on them shows whether it can learn order and distance; it says nothing about real text.
+The sentences are generated from word lists and a grammar, not collected. The accuracy of a network
+on these sentences shows whether it can learn order and distance; it says nothing about real text.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class _Given(NamedTuple):
     is_single: bool
 
     def shaped(self, variables: Sequence[ow.Variable]) -> Carry:
-        """Return other variables in this form, one or a sequence."""
+        """Return other variables in the same form: a single variable or a tuple."""
         return variables[0] if self.is_single else tuple(variables)
 
 
@@ -303,7 +303,7 @@ def _enter(
 
 
 def _check_variables(who: str, name: str, value: object) -> _Given:
-    """Check one or several given variables, and return them in this form."""
+    """Check one or several given variables, and return them with their form."""
     if isinstance(value, list | tuple):
         items = [checks.check_variable(who, f"each of {name}", item) for item in value]
         return _Given(tuple(items), False)

@@ -43,7 +43,7 @@ def find_fillable(
 def check_inputs(
     who: str, program: ow.Program, feeds: Mapping[str, Any], cast: bool
 ) -> dict[str, Any]:
-    """Convert feeds to their inputs' dtypes; FeedError as in `find_fillable` and `convert_feed`."""
+    """Convert feeds to their inputs' dtypes; raises as `find_fillable` and `convert_feed` do."""
     arrays = {}
     for name, data in checks.check_mapping(who, "feeds", feeds, "{'img': images}").items():
         variable = find_fillable(who, program, name, persistables=False)

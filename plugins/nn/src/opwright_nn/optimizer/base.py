@@ -61,7 +61,7 @@ class State(NamedTuple):
 
 @declare
 class Optimizer:
-    """The base of optimizers. A subclass names its operator, its attributes and its states.
+    """The base class of optimizers. A subclass names its operator, its attributes and its states.
 
     The fields of these dataclasses are the attributes of the operator; their ranges are in the
     description of the operator.

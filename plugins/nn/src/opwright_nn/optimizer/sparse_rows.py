@@ -2,7 +2,7 @@
 ``sparse=True``.
 
 Such a gradient is still a variable with the table's shape, but is computed only if something reads
-it. The inputs of its operator ``embedding_grad`` contain the row numbers, and a row of values for
+it. The inputs of the operator ``embedding_grad`` contain the row numbers, and a row of values for
 each.
 """
 

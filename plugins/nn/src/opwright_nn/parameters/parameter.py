@@ -101,7 +101,7 @@ def _initialize(who: str, variable: ow.Variable, rule: ShapeRule, initializer: I
         deferred.add(deferred_variable)
     else:
         raise ShapeError(
-            f"{who}: the shape of {variable.name} must follow from the input's, "
+            f"{who}: the shape of {variable.name} must follow from that of the input, "
             f"got {format_shape(variable.shape or ())}; pass layers.data the width, or use "
             "nn.Model, which infers it from the first batch"
         )

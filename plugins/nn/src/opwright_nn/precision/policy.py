@@ -108,7 +108,8 @@ class MixedPrecision:
             return _WIDE
         if op_type in self._reduced:
             return self.dtype
-        # Parameters follow computed values; of two computed values the wider dtype wins.
+        # Parameters take the dtype of computed values; of two computed values, the wider dtype is
+        # used.
         computed = {_dtype_of_origin(v) for v in floats if not v.persistable}
         if len(computed) < 2:
             return next(iter(computed), None)

@@ -49,7 +49,7 @@ class EventWriter:
         self._writer = _open_writer(folder)
 
     def add(self, record: Mapping[str, float]) -> None:
-        """Append a row of a history; its column "steps" is the axis."""
+        """Append a row of a history; its column "steps" is the x axis."""
         for name, value in record.items():
             if name not in {"epoch", "steps"}:
                 self._writer.add_scalar(name, value, int(record["steps"]))

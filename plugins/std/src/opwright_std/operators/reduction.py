@@ -167,7 +167,7 @@ def prod(x: Array, out: Array, *, axis: Axes, keepdims: bool) -> None:
 
 
 def _prod_gradient(g: GradientContext) -> None:
-    """Multiply by the product of the other elements, without division: elements may be 0."""
+    """Multiply by the product of the other elements, without division, since elements may be 0."""
     grad, x = g.output_grad("out"), g.input("x")
     meta = g.meta(x or "")
     if meta is None:

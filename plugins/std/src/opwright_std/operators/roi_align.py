@@ -61,7 +61,7 @@ def _products(image: Array, rows: list[Any], columns: list[Any]) -> tuple[Array,
     width = image.shape[2]
     places = np.array([row * width + column for row, _ in rows for column, _ in columns] or [0])
     pixels = image.reshape(len(image), -1)[:, places]
-    # Pixels of weight 0 are not read, as above, and count as 0.
+    # Pixels of weight 0 are not read and count as 0.
     return np.where(shares == 0, 0, pixels * shares.astype(image.dtype)), places, shares
 
 
@@ -111,7 +111,7 @@ def roi_align(
     boxes = _boxes(rois, x.shape, output_size, spatial_scale, sampling_ratio, aligned)
     for box, (rows, columns) in enumerate(boxes):
         image = x[batch_index[box]]
-        # Only pixels with a weight are read: 0 * NaN is NaN.
+        # Only pixels of nonzero weight are read, since 0 * NaN is NaN.
         for i, row in enumerate(rows):
             at = np.flatnonzero(row)
             mixed = np.tensordot(row[at], image[:, at], ([0], [1]))
@@ -135,7 +135,7 @@ def roi_align_grad(
     sums = np.zeros(x_grad.shape)
     boxes = _boxes(rois, x_grad.shape, output_size, spatial_scale, sampling_ratio, aligned)
     for box, (rows, columns) in enumerate(boxes):
-        # As above: pixels of weight 0 have no gradient.
+        # Pixels of weight 0 are not read, so they have no gradient.
         for i, row in enumerate(rows):
             at = np.flatnonzero(row)
             for j, column in enumerate(columns):

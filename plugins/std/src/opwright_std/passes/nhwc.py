@@ -1,8 +1,8 @@
 """``nhwc``: convert images to channels last where convolution kernels prefer it.
 
 oneDNN convolves plain NHWC images twice as fast as plain NCHW images, and the tensor-core kernels
-of cuDNN transpose NCHW images on each call. Kernels declare this preference. The pass converts such
-convolutions, and the operators between them that do not depend on the axis order. A converted
+of cuDNN transpose NCHW images on each call. Kernels declare the preferred layout. The pass converts
+such convolutions, and the operators between them that do not depend on the axis order. A converted
 operator reads the channels-last results of its predecessors, and is followed by a transposition for
 all other readers. Most of these transpositions are dead code. The remaining transpositions are at
 the ends of a chain of converted operators.

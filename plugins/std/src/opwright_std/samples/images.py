@@ -132,7 +132,7 @@ def scored(draw: Draw) -> Drawn:
 
 
 def coded(draw: Draw) -> Drawn:
-    """Draw prior boxes with an area, and boxes with correctly ordered corners or offsets."""
+    """Draw prior boxes of positive area, and boxes with correctly ordered corners or offsets."""
     encodes = draw.attrs["code_type"] == "encode"
     n, m = draw.length, draw.other_length()
     axis = 0 if encodes else draw.attrs["axis"]

@@ -183,7 +183,7 @@ def arange(draw: Draw) -> Drawn:
 
 
 def linspace(draw: Draw) -> Drawn:
-    """Draw ends within the range of float64."""
+    """Draw start and stop within the range of float64."""
     start, stop = (float(number) for number in draw.rng.uniform(-9, 9, 2))
     return {}, {"start": start, "stop": stop, "num": draw.length, "dtype": draw.dtype}
 
