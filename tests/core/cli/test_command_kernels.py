@@ -146,7 +146,7 @@ def test_a_missing_kernel_is_reported(site):
         (["acme.swsh"], "acme.swsh: no operator of this type is registered; did you mean 'acme.sw"),
         (["acmee.*"], "kernels: a pattern must fit an operator, got 'acmee.*'; see: opwright ops"),
         (["--dtype", "flot32"], "did you mean 'float32'?"),
-        (["--device", "cpu:1"], "cpu:1: there is one host, got number 1; write 'cpu'"),
+        (["--device", "cpu:1"], "cpu:1: the only host has number 0, got number 1; write 'cpu'"),
         (["--device", "cpuu"], "must have a kernel or a plugin, got 'cpuu'; did you mean 'cpu'?"),
         (["--device", "cuda"], "got 'cuda'; to get it: pip install \"opwright[cuda]\""),
         (["--library", "acmee"], "matches the library, got 'acmee'; did you mean 'acme'?"),

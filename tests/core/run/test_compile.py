@@ -145,7 +145,7 @@ def test_feeds_can_be_given_by_position():
     call, _ = _compiled()
     x = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(call(x)[0], call(x=x)[0])
-    with pytest.raises(FeedError, match="this network is fed 'x', got 2 values by position; pass"):
+    with pytest.raises(FeedError, match="this network takes 'x', got 2 values by position; pass"):
         call(x, x)
     with pytest.raises(FeedError, match="feed: 'x' must be given once, got it by position and"):
         call(x, x=x)

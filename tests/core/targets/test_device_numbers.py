@@ -55,7 +55,7 @@ def test_variables_move_to_the_device_that_uses_them(tape):
         ("tape:x", DeviceNotFoundError, "tape:x: .* an int of at least 0, got 'x'; write 'tape'"),
         ("tape:-1", DeviceNotFoundError, "tape:-1: .* an int of at least 0, got '-1'"),
         ("tape:", DeviceNotFoundError, "tape:: .* an int of at least 0, got ''"),
-        ("cpu:1", DeviceNotFoundError, "cpu:1: there is one host, got number 1; write 'cpu'"),
+        ("cpu:1", DeviceNotFoundError, "the only host has number 0, got number 1; write 'cpu'"),
         ("tape:2", KernelError, r"tape:2: .* must be in \[0, 2\), got 2; choose an"),
         ("tap:1", DeviceNotFoundError, "tap: no device of this name .* did you mean 'tape'"),
     ],

@@ -147,7 +147,7 @@ def test_a_gradient_operator_is_timed_too(site):
         (("--feed", "2", "--dtype", "flot32"), "unknown dtype, got 'flot32'; did you mean"),
         (("--feed", "2", "--dtype", "int8"), "acme.swish[cpu, int8]: no kernel registered"),
         (("--feed", "2", "--device", "cuda"), 'to get it: pip install "opwright[cuda]"'),
-        (("--feed", "2", "--device", "cpu:1"), "cpu:1: there is one host, got number 1"),
+        (("--feed", "2", "--device", "cpu:1"), "cpu:1: the only host has number 0, got number 1"),
         (("--feed", "2", "--rounds", "0"), "bench: --rounds must be in [1, 1000], got 0"),
         (("--feed", "2", "--threads", "0"), "bench: --threads must be in [1, 1024], got 0"),
         (("--fed", "2"), "bench: unknown argument, got '--fed'; did you mean '--feed'?"),

@@ -77,7 +77,7 @@ def test_a_program_without_results_or_parameters_cannot_be_called(tmp_path):
     trained(tmp_path, fetch=False)
     with pytest.raises(ProgramError, match="must have results to be called.*save it with fetches"):
         ow.load(tmp_path)(img=X)
-    with pytest.raises(ProgramError, match="must have its parameters.* load it by opwright.load"):
+    with pytest.raises(ProgramError, match="must have its parameters.* load it with opwright.load"):
         ow.load_program(tmp_path)(img=X)
 
 
@@ -154,7 +154,7 @@ def test_feeds_are_the_arguments_of_a_call(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda loaded: loaded(A, B, A), "is fed 'input.1', 'b', got 3 values by position"),
+        (lambda loaded: loaded(A, B, A), "takes 'input.1', 'b', got 3 values by position"),
         (
             lambda loaded: loaded(A, **{"input.1": A}),
             "'input.1' must be given once, got it by position and by name",

@@ -115,7 +115,7 @@ def check_arrays(arrays: object, who: str, target: object) -> None:
         return
     if not is_library(target):
         raise RegistrationError(
-            f"{who}: arrays belong to a device in a compiled library, got them with {target!r}; "
+            f"{who}: arrays belong to a device in a compiled library, got arrays for {target!r}; "
             "give the device object a view method"
         )
     if isinstance(arrays, str):

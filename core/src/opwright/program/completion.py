@@ -285,7 +285,7 @@ class BodyEmitter:
             what = "with blocks" if proto.has_blocks else "whose output shape depends on values"
             raise ProgramError(
                 f"{self._op.type}: the body of a composite cannot have an operator {what}, "
-                f"got {proto.type}; write it as operators of the program"
+                f"got {proto.type}; write the composite as operators of the program"
             )
 
     def _check_read(self, definition: OpDefinition, slot: str, name: str) -> None:

@@ -84,7 +84,7 @@ def _read_block(program: Program, position: int, message: Message) -> None:
     parent_idx = None if parent == -1 else parent
     outer = position if position else 1
     if idx != position or (parent_idx is None) != (position == 0):
-        raise FormatError(f"program: block {position} has the wrong place, got idx {idx}")
+        raise FormatError(f"program: block {position} has the wrong index or parent, got idx {idx}")
     if parent_idx is not None and not 0 <= parent_idx < outer:
         raise FormatError(
             f"program: block {position} must be nested in an earlier block, got parent {parent_idx}"

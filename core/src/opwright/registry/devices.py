@@ -72,7 +72,7 @@ class DeviceName(NamedTuple):
         number = int(digits)
         if kind == HOST_DEVICE and number:
             raise DeviceNotFoundError(
-                f"{text}: there is one host, got number {number}; write {HOST_DEVICE!r}"
+                f"{text}: the only host has number 0, got number {number}; write {HOST_DEVICE!r}"
             )
         return cls(kind, number)
 

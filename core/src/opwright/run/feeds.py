@@ -42,7 +42,7 @@ def check_feed_names(given: Iterable[str], expected: Sequence[str], n_positional
     """
     if n_positional > len(expected):
         raise FeedError(
-            f"feed: this network is fed {_quote_names(expected)}, got {n_positional} values by "
+            f"feed: this network takes {_quote_names(expected)}, got {n_positional} values by "
             "position; pass one for each, in this order, or by name"
         )
     names = list(given)
@@ -60,7 +60,7 @@ def check_feed_names(given: Iterable[str], expected: Sequence[str], n_positional
         if name not in expected:
             raise FeedError(
                 f"feed: unknown feed, got {name!r}{hint(name, expected)}; "
-                f"this network is fed {_quote_names(expected)}"
+                f"this network takes {_quote_names(expected)}"
             )
     given_names = [*expected[:n_positional], *names]
     for name in expected[n_positional:]:

@@ -112,7 +112,7 @@ class LoadedProgram(Called):
         if self._scope is None:
             raise ProgramError(
                 "LoadedProgram: it must have its parameters to be called, trained or saved, got "
-                "the program alone; load it by opwright.load(folder)"
+                "the program alone; load it with opwright.load(folder)"
             )
         return self._scope
 

@@ -281,7 +281,7 @@ def parse_manifest(path: StrPath, data: bytes) -> Manifest:
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise FormatError(
             f"{path}: truncated, or not a manifest of opwright.save, got {error!r}; remove the "
-            "folder that it is in to load the generation before"
+            "folder that contains it to load the previous generation"
         ) from None
 
 

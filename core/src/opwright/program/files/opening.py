@@ -169,7 +169,7 @@ def _missing(folder: StrPath, newest: int | None, error: OSError) -> FileMissing
         generation = os.path.join(folder, GENERATIONS, name_of(newest))
         return FormatError(
             f"{generation}: must contain {MANIFEST}, {PROGRAM} and {PARAMS}, but lacks "
-            f"{name}; remove the folder to load the generation before"
+            f"{name}; remove the folder to load the previous generation"
         )
     if name == PARAMS:
         return FileMissingError(
@@ -191,7 +191,7 @@ def _note_older(folder: StrPath, newest: int | None, error: Exception) -> None:
     older = [number for number in list_numbers(folder) if number != newest]
     if older:
         path = os.path.join(folder, GENERATIONS, name_of(older[-1]))
-        error.add_note(f"the generation before it: opwright.load({os.fspath(path)!r})")
+        error.add_note(f"the previous generation: opwright.load({os.fspath(path)!r})")
 
 
 # -- the two files at the top of a folder ----------------------------------------------------------
