@@ -11,8 +11,8 @@ namespace {
 
 namespace functors = opwright::functors;
 
-// A float type in which the quotient of any two T, rounded down, is exact. It is used because
-// processors lack vector instructions for integer division.
+// A float type in which the quotient of any two T, rounded down, is exact. This type is used
+// because processors lack vector instructions for integer division.
 template <typename T>
 using QuotientType = std::conditional_t<sizeof(T) <= 2, float, double>;
 

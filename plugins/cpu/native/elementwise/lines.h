@@ -12,7 +12,7 @@ namespace opwright_cpu {
 
 // A Loop over complete cache lines of the output. The output begins at a cache line and does not
 // share the memory of an input. A fence must follow. While one line is computed, another is stored
-// and a third is prefetched, so memory access overlaps with arithmetic. This is 25 % faster
+// and a third is prefetched, so memory access overlaps with arithmetic. Overlapping is 25 % faster
 // than computing a block and then storing it. Short functions, such as a copy, do not become
 // faster.
 template <typename F, typename Store>

@@ -62,7 +62,7 @@ struct Function {
     OPWRIGHT_CPU_INLINE T operator()(T x, T y) const { return expression; } \
   }
 
-// Defines a function with up to two attributes, which have the type in which it computes.
+// Defines a function with up to two attributes, converted to the type in which it computes.
 #define OPWRIGHT_CPU_PARAMETER_FUNCTION(name, n, arguments, expression)       \
   template <typename T>                                                       \
   struct name : Function<T, n> {                                              \

@@ -33,8 +33,8 @@ OPWRIGHT_CPU_INLINE double WidePowerOf(float base, float exponent) {
   const double with_sign = odd & (functors::detail::BitCast<int64_t>(x) < 0) ? -power : power;
   const bool undefined = (x < 0) & (x > -kInfinity) & !whole & (y == y);
   const double defined = undefined ? __builtin_nan("") : with_sign;
-  // The result is 1 for an exponent of 0 or a base of 1, even if the other operand is NaN. It is
-  // also 1 for a base of -1 with an infinite exponent, where the formula yields NaN.
+  // The result is 1 for an exponent of 0 or a base of 1, even if the other operand is NaN. The
+  // result is also 1 for a base of -1 with an infinite exponent, where the formula yields NaN.
   const bool one = (x == 1) | (y == 0) | ((size == 1) & (y_size == kInfinity));
   return one ? 1.0 : defined;
 }
@@ -61,7 +61,7 @@ T PowerOf(T base, T exponent) {
 
 OPWRIGHT_CPU_FUNCTION_2(Power, PowerOf(x, y));
 
-// Exponents that are common in networks are computed without a logarithm.
+// Powers with exponents that are common in networks are computed without a logarithm.
 OPWRIGHT_CPU_PARAMETER_FUNCTION(PowerOfOne, 1, (T x), PowerOf(x, first));
 OPWRIGHT_CPU_FUNCTION_1(SecondPower, x* x);
 OPWRIGHT_CPU_FUNCTION_1(ThirdPower, x * x * x);

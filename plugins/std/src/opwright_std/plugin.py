@@ -33,7 +33,7 @@ PASSES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("batch_norm", "fuse", "fuse_batch_norm", ("batch_norm",)),
     ("elementwise", "fuse", "fuse_elementwise", ()),  # last: it fuses the remaining operators
     ("nhwc", "layout", "nhwc", CONVOLUTIONS),
-    # It runs after nhwc, for channels-last images.
+    # This pass runs after nhwc, for channels-last images.
     ("conv_pool_grad", "layout", "fuse_conv_pool_grad", ("conv2d_grad",)),
 )
 """Module below ``passes``, phase, name and required operators (any), in order of execution."""

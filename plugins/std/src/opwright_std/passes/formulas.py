@@ -1,7 +1,8 @@
 """``fuse_formulas``: replace operators that compute a known formula step by step by one operator.
 
 Exporters write activations, softmax and normalizations as sums, products and roots. If constants
-and shapes match the formula, they are replaced by one operator, whose kernel reads its input once.
+and shapes match the formula, these operators are replaced by one, whose kernel reads its input
+once.
 """
 
 from __future__ import annotations
@@ -296,11 +297,10 @@ def _is_plain(curve: LoweredOp, dtype: str) -> bool:
 def _results_behind(
     graph: Graph, curve: Value, bases: list[Value], is_sum: bool
 ) -> Iterator[Value]:
-    """Follow the only readers, starting at `curve`; yield the first product and later results.
+    """Follow the chain of only readers from `curve`; yield the first product and later results.
 
     Add to `bases` the other factor of each product, and the inputs of the multiplication, division
-    or scaling that computes this factor. Unless the activation `is_sum`, results of sums are not
-    followed.
+    or scaling that computes this factor. The chain ends at a sum unless `is_sum` is set.
     """
     value: Value | None = curve
     only_reader = graph.uses().only_reader

@@ -16,7 +16,7 @@ _Rule = Callable[[Polynomial, Polynomial, Mapping[str, Any]], Polynomial | None]
 
 MOST_FACTORS: Final = 4
 _MOST_VALUES: Final = 24
-"""Values read for one polynomial: sums may go back through all layers of a network."""
+"""Limit on the values read for one polynomial, since sums may go back through all layers."""
 
 _FLOAT64_ERROR: Final = 1e-12
 _OTHER_ERROR: Final = 1e-5
