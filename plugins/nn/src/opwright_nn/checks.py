@@ -42,7 +42,7 @@ def check_int(
         _raise_type(who, name, rule, value, fix)
     if (at_least is not None and number < at_least) or (at_most is not None and number > at_most):
         _raise_value(who, name, rule, value, fix)
-    if not INT_MIN <= number <= INT_MAX:  # attributes and arrays have no larger ones
+    if not INT_MIN <= number <= INT_MAX:  # attributes and arrays hold no larger ints
         low = INT_MIN if at_least is None else at_least
         high = INT_MAX if at_most is None else at_most
         _raise_value(who, name, f"an int{_int_range(low, high)}", value, fix)
@@ -88,7 +88,7 @@ def check_rate(who: str, name: str, value: object) -> float:
 
 def check_bool(who: str, name: str, value: object) -> bool:
     """Check that `value` is True or False, and return it; ints are not accepted."""
-    if type(value) is not bool and type(value).__name__ != "bool":  # NumPy's has the same name
+    if type(value) is not bool and type(value).__name__ != "bool":  # NumPy's bool has this name, too
         _raise_type(who, name, "True or False", value, f"write {name}=True or {name}=False")
     return bool(value)
 

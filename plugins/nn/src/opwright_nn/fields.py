@@ -36,7 +36,7 @@ def refuse(where: str, rule: str, value: object) -> NoReturn:
 
 
 def _show(value: object) -> str:
-    if isinstance(value, int) and abs(value) > 10**_SHOWN:  # Python limits the digits of a text
+    if isinstance(value, int) and abs(value) > 10**_SHOWN:  # Python limits digits in strings
         return f"an int of {value.bit_length()} bits"
     text = ascii(value)
     return f"{text[:_SHOWN]}..." if len(text) > _SHOWN else text

@@ -48,7 +48,7 @@ def check_map(who: str, name: str, function: Any, seed: int) -> Map:
     checks.check_callable(who, name, function)
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # for a function of C, which accepts only the item
+    except (TypeError, ValueError):  # a C function, which accepts only the item
         return Map(function, None)
     required = [item.name for item in parameters if item.default is item.empty and item.kind < 2]
     if len(required) > 1 and required[1:] != ["rng"]:

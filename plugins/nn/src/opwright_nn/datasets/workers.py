@@ -236,7 +236,7 @@ def _pickle(make: Callable[..., Any]) -> bytes:
 
 def _work(payload: bytes, connection: Connection) -> None:
     """Answer requests until the other end of the connection closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that iterates
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the iterating process handles Ctrl-C
     # Send a batch while the next batch is made, since a connection buffers less than a batch.
     replies: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
     threading.Thread(target=_send, args=(connection, replies), daemon=True).start()

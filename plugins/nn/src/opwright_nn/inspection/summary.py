@@ -103,7 +103,7 @@ class Summary:
         )
 
     def __str__(self) -> str:
-        from opwright.commands import align  # the command line, which no training needs
+        from opwright.commands import align  # not needed for training
 
         rows = [_TITLE, *map(_cells, self.layers)]
         at_least = "" if self.is_complete else "at least "

@@ -123,7 +123,7 @@ def _keep_states(block: ow.Block, new_names: Mapping[str, str], whole: ow.Block)
                     # Outside training the operator writes the value that the state already has.
                     _rename(op.outputs, slot.name, name, states[name])
                 else:
-                    state = whole.var(states[name])  # which no operator here may read
+                    state = whole.var(states[name])  # no operator here may read it
                     block.create_var(name, state.shape, state.dtype)
                     if slot.aliases is not None:
                         ops.append(_copy(block, state.name, name))

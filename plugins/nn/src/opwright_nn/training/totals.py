@@ -41,7 +41,7 @@ class Totals:
         try:
             return [float(value.item()) for value in column]
         except (AttributeError, ValueError):
-            pass  # numbers of Python, and arrays with more than one
+            pass  # Python numbers, and arrays of several elements
         if any(np.size(value) != 1 for value in column):
             shape = next(list(np.shape(value)) for value in column if np.size(value) != 1)
             raise ShapeError(
