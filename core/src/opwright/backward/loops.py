@@ -89,10 +89,10 @@ class _LoopGradient:
         self._block = self._body
         self._is_segment = attrs.get(control.segment or "") is not None
         self._segmented = set(names_in(attrs, control.segmented))
-        self._carried: dict[int, str] = {}  # of a carried variable: its incoming gradient
-        self._seeds: list[tuple[str, str]] = []  # gradient of an array, and of an element of it
+        self._carried: dict[int, str] = {}  # incoming gradients of carried variables
+        self._seeds: list[tuple[str, str]] = []  # gradients of an array and its element
         self._local: dict[str, str] = {}  # the gradients that an iteration computes, by name
-        self._sums: dict[str, str] = {}  # of captured variables, summed within the iteration
+        self._sums: dict[str, str] = {}  # gradients of captured variables, summed in the iteration
         self._blocked: set[str] = set()
 
     def write(self) -> InputGrads:

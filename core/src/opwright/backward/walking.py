@@ -33,9 +33,9 @@ class Walk:
         self.prefix = prefix
         self.block = route.block
         self.emitter = GradientEmitter(route.block, route.versions)
-        self.grads: dict[Key, str] = {}  # of the wanted values, each a separate variable
+        self.grads: dict[Key, str] = {}  # gradients of wanted values, each a separate variable
         self.reasons: list[str] = []  # why control flow lacks a wanted gradient
-        self.sums: dict[str, str] = {}  # of captured variables: the initial sums, instead of 0
+        self.sums: dict[str, str] = {}  # initial gradient sums of captured variables, instead of 0
         self._wanted = frozenset(route.wanted.values())
         self._partials: dict[Key, list[str]] = {}
 

@@ -141,9 +141,9 @@ def grad_op(
         The rule that differentiates the gradient operator again, such as `linear_in`.
     body : callable, optional
         Instead of `gradient`, the gradient operator as a composition, as returned by
-        `by_derivative` and `by_differentiating`. It replaces the operator if a second gradient is
-        needed, or a device has no kernel. Without `gradient` and `body`, the operator can be
-        differentiated once.
+        `by_derivative` and `by_differentiating`. The composition replaces the operator if a second
+        gradient is needed, or a device has no kernel. Without `gradient` and `body`, the operator
+        can be differentiated once.
     unaffected_by : sequence of str
         Attributes added later (`OpMaker.as_added`) that do not affect the gradient, so that older
         gradient kernels support every value.

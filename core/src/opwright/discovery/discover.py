@@ -124,7 +124,7 @@ class Settings(NamedTuple):
 
     allowed: tuple[str, ...] | None = None  # OPWRIGHT_PLUGINS: only these are loaded; None: all
     strict: bool = False  # OPWRIGHT_STRICT=1: the first failure is an error
-    cache_folder: str | None = None  # of the index and the notes of imports; None: nowhere
+    cache_folder: str | None = None  # folder of the index and of import notes; None: nowhere
     checked: bool = False  # OPWRIGHT_CHECKED=1: plans check how kernels access arguments
     isolated: tuple[str, ...] = ()  # OPWRIGHT_ISOLATE: host kernels run in other processes
 

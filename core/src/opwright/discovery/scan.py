@@ -45,12 +45,12 @@ _MOST_BYTES: Final = 1 << 24
 
 
 class Source(NamedTuple):
-    """One entry point. In the plugin group, it represents an installed plugin, not imported.
+    """An entry point. In the plugin group, it stands for an installed plugin, without importing it.
 
     Names, version and target are strings as returned by `show`.
     """
 
-    name: str  # of the entry point, which is also the plugin name: "acme"
+    name: str  # name of the entry point and of the plugin: "acme"
     target: str  # "module" or "module:attribute"
     distribution: str  # "opwright-acme"
     version: str

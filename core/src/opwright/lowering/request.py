@@ -144,7 +144,7 @@ class Given(NamedTuple):
 class Persistables(NamedTuple):
     """The variables of the scope that a plan reads and writes."""
 
-    metas: Mapping[str, Meta] = _NO_METAS  # of variables that exist
+    metas: Mapping[str, Meta] = _NO_METAS  # metas of existing variables
     lasting: frozenset[str] = frozenset()  # names that are written to the scope
     keep_all: bool = False  # every written name is written to the scope (``Network.run``)
     stores: Sequence[str] = ()  # given names that are copied into the scope first
@@ -158,9 +158,9 @@ class Fetches(NamedTuple):
     # CAPTURED for a branch, which writes into the outer plan; None for the body of a loop, because
     # its results are needed until the next iteration has read them.
     role: Role | None = Role.FETCH
-    on_device: bool = False  # they stay on the device; the runtime returns them as tensors
-    stacked: Sequence[str] = ()  # of a loop: values that iterations write to outer arrays
-    carried: Sequence[str] = ()  # of a loop: given values that need memory even if never read
+    on_device: bool = False  # results stay on the device, as tensors of the runtime
+    stacked: Sequence[str] = ()  # values that iterations of a loop write to outer arrays
+    carried: Sequence[str] = ()  # given values of a loop that need memory even if unread
     n_early: int = 0  # number of fetches that the first plan returns if the graph is cut into two
 
 
@@ -173,7 +173,7 @@ class LowerRequest(NamedTuple):
     persistables: Persistables = Persistables()
     fetches: Fetches = Fetches()
     program: Program | None = None  # contains the blocks and the seed of the operators
-    first_index: int = 0  # of the first operator in its network, for messages
+    first_index: int = 0  # index of the first operator in its network, for messages
     advances_step: bool = False  # increments ``@step`` at the end even if no operator reads it
 
 

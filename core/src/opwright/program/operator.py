@@ -184,7 +184,7 @@ def _name_of(op_type: str, slot: str, item: object, block: Block | None) -> str:
         ):
             raise ProgramError(
                 f"{op_type}: {slot} must be a variable of this block or an enclosing one, got "
-                f"{item!r} of another program or block; build the operator in its block"
+                f"{item!r} of another program or block; build the operator there"
             )
         return item.name
     if isinstance(item, str) and item:

@@ -103,9 +103,9 @@ def cut(
     ------
     FeedError
         If a feed or fetch is not a variable, if there is no late feed, or if its shape is unknown.
-        The call raises it if a result of the forward pass depends on a late feed.
+        The call raises this error if a result of the forward pass depends on a late feed.
     ProgramError
-        As for `Network.compile`; the call raises it if a shape depends on values.
+        As for `Network.compile`; the call raises this error if a shape depends on values.
     OpwrightError
         As for `Network.compile`.
     """

@@ -81,8 +81,8 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     Raises
     ------
     GradientError
-        By the call, if `f` does not return a scalar, if an argument in `argnums` is not a float
-        array, and whenever `append_backward` raises it.
+        Raised by the call if `f` does not return a scalar, if an argument in `argnums` is not a
+        float array, and whenever `append_backward` raises it.
 
     Examples
     --------

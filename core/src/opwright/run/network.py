@@ -240,8 +240,8 @@ class Network:
         SettingError
             For an unknown option, and for a value of the wrong type.
         LockError
-            If installed packages differ from the lock; by the call if an operator lacks a locked
-            kernel.
+            If installed packages differ from the lock; raised by the call if an operator lacks a
+            locked kernel.
         FileMissingError, FormatError
             If the lock file is missing or damaged.
         FeedError
