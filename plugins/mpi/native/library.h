@@ -1,5 +1,5 @@
-// The MPI library of this process. It is loaded at run time and can be any library with the
-// standard ABI.
+// The MPI library of this process. The library is loaded at run time and can be any library with
+// the standard ABI.
 #ifndef OPWRIGHT_MPI_LIBRARY_H_
 #define OPWRIGHT_MPI_LIBRARY_H_
 

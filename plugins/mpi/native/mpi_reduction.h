@@ -11,11 +11,11 @@
 namespace opwright_mpi {
 
 // Large tensors are divided into one part per process. First, every process receives its part from
-// all processes. Second, it reduces these parts and sends the result to all processes. For n
-// processes this moves 2 (n - 1) / n of the bytes, like a ring, but reduces in rank order. Small
-// tensors are sent to all processes and reduced by each of them, which takes one message instead of
-// two. R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations
-// in MPICH", 2005.
+// all processes. Second, every process reduces these parts and sends the result to all processes.
+// For n processes this moves 2 (n - 1) / n of the bytes, like a ring, but reduces in rank order.
+// Small tensors are sent to all processes and reduced by each of them, which takes one message
+// instead of two. R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication
+// operations in MPICH", 2005.
 class MpiReduction : public Collective {
  public:
   MpiReduction(Group* group, Reduce reduce, DLDataType dtype, int64_t n, bool is_weighted);

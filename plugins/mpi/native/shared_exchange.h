@@ -53,8 +53,8 @@ class SharedExchange {
  public:
   SharedExchange(std::unique_ptr<SharedMemory> memory, int rank, int size);
 
-  // Starts a transfer. After this returns, the source is not read again unless it `stays` valid
-  // until the transfer is done.
+  // Starts a transfer. After this returns, the source is read again only if it `stays` valid until
+  // the transfer is done.
   void Start(Transfer* transfer, const Source& source, bool stays);
   // Sets the destination of the results that follow; nullptr discards them.
   void SetTarget(Transfer* transfer, const Target* target);

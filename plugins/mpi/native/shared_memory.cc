@@ -31,8 +31,8 @@ int64_t SlotsBegin(int n) {
 }
 int64_t BytesOf(int n) { return SlotsBegin(n) + n * SlotsOf(n) * kSlotBytes; }
 
-// Opens the descriptor of another process. Checks that it is a file of the right size, since the
-// pid can belong to any process on this machine.
+// Opens the descriptor of another process. Checks that the descriptor is a file of the right size,
+// since the pid can belong to any process on this machine.
 int OpenDescriptor(const Offer& offer) {
   const std::string path =
       "/proc/" + std::to_string(offer.pid) + "/fd/" + std::to_string(offer.descriptor);

@@ -64,10 +64,10 @@ class Group {
   opwright::Status Enter(const char* who, void* device);
 
   // Runs `enqueue`, which enqueues NCCL calls on a group stream and returns the NCCL result code.
-  // These calls run after the work on the call stream.
+  // The NCCL calls run after the work on the call stream.
   opwright::Status Begin(const opwright::RunContext& ctx, Operation operation, const Fork& fork,
                          const std::function<int(Comm, Stream)>& enqueue);
-  // Makes the call stream wait for this work.
+  // Makes the call stream wait for the enqueued work.
   static opwright::Status End(const opwright::RunContext& ctx, const Fork& fork);
 
   // Compares plans before this run calls NCCL.

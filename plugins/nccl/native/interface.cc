@@ -77,8 +77,8 @@ EXPORT void opwright_nccl_add_group(const char* name, int rank, int n) {
   opwright_nccl::AddGroup(name, rank, n);
 }
 
-// Starts to connect a group; called by ConnectFn. Returns 0 once it is connected, 1 and a message
-// on failure, or 2 while connecting is in progress.
+// Starts to connect a group; called by ConnectFn. Returns 0 once the group is connected, 1 and a
+// message on failure, or 2 while connecting is in progress.
 EXPORT int opwright_nccl_start(const char* group, const char* id, char* text, int64_t size) {
   opwright_nccl::UniqueId given{};
   std::memcpy(given.bytes, id, sizeof(given.bytes));

@@ -66,7 +66,7 @@ def library() -> ctypes.CDLL:
         if path.exists():
             return ctypes.CDLL(str(path))
     raise PluginError(
-        f"opwright-cuda: {LIBRARY} must be among its files, got none there; "
+        f"opwright-cuda: the package must contain {LIBRARY}, got no such file; "
         "pip install --force-reinstall --no-deps opwright-cuda"
     )
 

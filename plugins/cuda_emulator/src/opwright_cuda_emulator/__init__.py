@@ -1,7 +1,7 @@
 """Runs opwright CUDA kernels on the CPU, for tests on machines without a GPU.
 
-The kernel sources are unchanged. A C++ compiler compiles them with ``native/shim.h``, and an
-emulated driver launches them. The launcher of opwright-cuda, its argument packing and its graphs
+The kernel sources are unchanged. A C++ compiler compiles these sources with ``native/shim.h``, and
+an emulated driver launches them. The launcher of opwright-cuda, its argument packing and its graphs
 are also used unchanged. ``native/shim.h`` lists the detectable errors.
 
 >>> import opwright_cuda_emulator

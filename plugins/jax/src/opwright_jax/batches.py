@@ -38,7 +38,7 @@ class Batched(NamedTuple):
 def find_batched(
     what: What, values: Sequence[Any], is_batched: Sequence[bool], n: int
 ) -> Batched | None:
-    """Return one computation for all `n` examples along axis 0, or None if there is none.
+    """Return one computation for all `n` examples along axis 0, or None if none is known.
 
     It is used only if the dtypes and shapes of its results fit each example.
     """
@@ -68,7 +68,7 @@ class _Given(NamedTuple):
         """Return values with the batch in axis 0 and with equal ranks, so that they broadcast.
 
         If `rank` is None, values keep their ranks. With `every`, inputs that examples share are
-        repeated, since in a gradient each example has its own.
+        repeated, since each example has its own gradient of such an input.
         """
         aligned = []
         for value, shape, is_batched in zip(values, self.shapes, self.is_batched, strict=True):

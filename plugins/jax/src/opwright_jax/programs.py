@@ -107,8 +107,8 @@ class _Function:
         if STEP in read:
             raise ProgramError(
                 f"function: random operators must be given their step, got one that reads {STEP!r},"
-                " since runs are not counted in JAX; append it with step=variable, a feed of int64 "
-                "[1], or give program.clone(for_inference=True)"
+                " since JAX does not count runs; append it with step=variable, where variable is "
+                "an int64 [1] feed, or give program.clone(for_inference=True)"
             )
         missing = [n for n in read if n not in self._feeds and n not in self._parameters]
         if missing:

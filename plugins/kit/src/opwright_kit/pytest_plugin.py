@@ -1,7 +1,7 @@
 """A pytest plugin, loaded only by name, that runs opwright's conformance kit as tests.
 
 ``pytest -p opwright_kit.pytest_plugin --opwright-check=PACKAGE``: each rule on each subject is a
-test, ``opwright-acme::acme.swish[cpu, acme]::reference``. Other projects do not load it.
+test, ``opwright-acme::acme.swish[cpu, acme]::reference``. Other projects do not load this plugin.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def find_library() -> str:
 def unlink_shared_memory() -> None:
     """Unlink the shared memory of the MPICH processes once all of them have opened it.
 
-    Otherwise a killed process would leave it behind, with 3 MB of /dev/shm per run.
+    Otherwise a killed process would leave the memory behind, with 3 MB of /dev/shm per run.
     """
     for file in _list_mapped_files():
         if file.parent == Path("/dev/shm") and file.name.startswith("mpich_shm_"):

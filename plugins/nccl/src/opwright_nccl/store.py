@@ -1,7 +1,7 @@
 """The store, through which processes exchange ids, bytes and progress.
 
-The launcher runs it as a server, to which each process has a TCP connection. A message is a line of
-JSON that contains the number of bytes that follow it.
+The launcher runs the store as a server, to which each process has a TCP connection. A message is a
+line of JSON that contains the number of bytes that follow it.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ def report(
 ) -> None:
     """Report metrics to Ray, with a checkpoint if a program is given.
 
-    Every worker must call it. Rank 0 writes the checkpoint, and Ray keeps the metrics of rank 0.
-    Ray accepts a checkpoint once all workers have called this function, and copies it to its
-    storage. If a worker exits before that, the previous checkpoint remains.
+    Every worker must call this function. Rank 0 writes the checkpoint, and Ray keeps the metrics of
+    rank 0. Ray accepts a checkpoint once all workers have called this function, and copies it to
+    its storage. If a worker exits before that, the previous checkpoint remains.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def report(
         train.report(dict(metrics))
         return
     with tempfile.TemporaryDirectory(prefix="opwright-ray-") as folder:
-        # All workers call it: the first worker writes, and the other workers wait.
+        # All workers call this function: the first worker writes, and the other workers wait.
         nn.checkpoint.save(folder, program, scope, state=state, keep=1)
         is_first = dist.rank() == 0
         checkpoint = train.Checkpoint.from_directory(folder) if is_first else None
@@ -57,8 +57,8 @@ def report(
 def resume(program: ow.Program, scope: ow.Scope | None = None) -> dict[str, Any] | None:
     """Restore the variables of the last checkpoint and return its `state`, or None without one.
 
-    Every worker must call it after the startup program. All workers read the same files. The number
-    of workers can differ from the run that wrote them.
+    Every worker must call this function after the startup program. All workers read the same files.
+    The number of workers can differ from the run that wrote the files.
 
     Parameters
     ----------

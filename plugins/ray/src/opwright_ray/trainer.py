@@ -119,8 +119,8 @@ class OpwrightTrainer:
     def fit(self) -> Any:
         """Train and return Ray's `Result`.
 
-        It has the last ``checkpoint``, the ``metrics`` of this checkpoint, and the ``return_value``
-        of rank 0.
+        The result has the last ``checkpoint``, the ``metrics`` of this checkpoint, and the
+        ``return_value`` of rank 0.
 
         Raises
         ------

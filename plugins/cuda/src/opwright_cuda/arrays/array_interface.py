@@ -1,6 +1,6 @@
 """The CUDA Array Interface, version 3, for libraries that do not support DLPack.
 
-The Numba documentation defines it under "CUDA Array Interface (Version 3)".
+The Numba documentation defines the interface under "CUDA Array Interface (Version 3)".
 """
 
 from __future__ import annotations

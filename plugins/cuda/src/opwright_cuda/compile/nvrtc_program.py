@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 
 
 class _CallError(Exception):
-    """A function of NVRTC failed."""
+    """An NVRTC function failed."""
 
 
 def version_of(api: Any) -> str:

@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kMostLineThreads)
 
 // Recomputes the attention weights from `products` (of queries and keys). Then computes the
 // gradient of these products from the weights and from `inner` (the products of out_grad and
-// values). Both results may be in place if all arrays have the same dtype.
+// values). Both results may be computed in place if all arrays have the same dtype.
 template <typename Line, typename T>
 __global__ void __launch_bounds__(kMostLineThreads)
     attention_grad_lines(T* weights, T* products_grad, const Compute<T>* products,

@@ -158,9 +158,9 @@ __global__ void use_statistics(RunningStatistics<P> s, int64_t n_channels, Compu
   }
 }
 
-// How the gradient of the normalized value is computed. It is out_grad (kOutGrad) or the gradient
-// through relu, which recomputes the relu input (kAnew) or reads the relu output (kOut). With kOut,
-// this gradient is also written for the residual.
+// How the gradient of the normalized value is computed. The gradient is out_grad (kOutGrad) or the
+// gradient through relu, which recomputes the relu input (kAnew) or reads the relu output (kOut).
+// With kOut, this gradient is also written for the residual.
 enum class Source { kOutGrad, kAnew, kOut };
 
 template <typename T, typename P>

@@ -16,8 +16,8 @@ struct Multiplying {
 
 constexpr int kScanThreads = 256;  // THREADS of kernels/lines.py
 
-// One block processes each contiguous line tile by tile. Within a tile, it scans in doubling steps.
-// The order of additions depends only on the length.
+// One block processes each contiguous line tile by tile. Within a tile, the block scans in doubling
+// steps. The order of additions depends only on the length.
 template <typename Rule, typename Acc, typename In, typename Out>
 __global__ void scan_rows(Out* out, const In* x, int64_t n_lines, int64_t length, int32_t exclusive,
                           int32_t reverse) {

@@ -1,5 +1,5 @@
-// The functors of the element-wise operators, applied to values of compute types. Their arithmetic
-// comes from opwright/functors.h, which all devices share.
+// The functors of the element-wise operators, applied to values of compute types. The arithmetic of
+// the functors comes from opwright/functors.h, which all devices share.
 #ifndef OPWRIGHT_CUDA_FUNCTIONS_H_
 #define OPWRIGHT_CUDA_FUNCTIONS_H_
 
@@ -8,8 +8,8 @@
 
 namespace opwright_cuda {
 
-// The type in which integers wrap around. It is unsigned, so wrapping is defined, and has at least
-// 32 bits.
+// The type in which integers wrap around. This type is unsigned, so wrapping is defined, and has at
+// least 32 bits.
 template <typename T>
 struct WrappingTraits {
   using Type = uint32_t;

@@ -1,5 +1,5 @@
-// The base of every kernel of opwright-cuda. NVRTC compiles it for the GPU. For other compilers,
-// the emulator's shim.h replaces the CUDA built-ins, so the same source runs on the CPU.
+// The base header of every opwright-cuda kernel. NVRTC compiles it for the GPU. For other
+// compilers, the emulator's shim.h replaces the CUDA built-ins, so the same source runs on the CPU.
 //
 // Kernels use only features that both compilers support. Shared memory is declared with OW_SHARED,
 // the 16-bit types are our own, and integer types have the names of <cstdint>.

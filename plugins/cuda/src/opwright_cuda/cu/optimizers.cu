@@ -80,8 +80,8 @@ __global__ void update(
   if (i < end) UpdateAt<Rule, T, 1>(rule, tensors, i);
 }
 
-// The scalars to advance to the next step, each in its own dtype. A separate launch advances them,
-// since every block of the update reads them.
+// The scalars to advance to the next step, each in its own dtype. A separate launch advances the
+// scalars, since every block of the update reads them.
 template <int n_scalars, int most>
 struct NextScalars {
   void* at[n_scalars][most];

@@ -51,8 +51,8 @@ class Axis(NamedTuple):
 def merge_axes(axes: Sequence[Axis], is_constant: bool) -> list[Axis]:
     """Merge axes where possible.
 
-    An unpadded axis merges with an adjacent unpadded axis. With constant padding, it merges with
-    any axis before it.
+    An unpadded axis merges with an adjacent unpadded axis. With constant padding, an unpadded axis
+    merges with any preceding axis.
     """
     kept: list[Axis] = []
     for axis in axes:

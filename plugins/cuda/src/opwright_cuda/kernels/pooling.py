@@ -146,9 +146,9 @@ class Strips(NamedTuple):
 def _strips(pooling: Pooling, meta: Meta, of_pixels: bool) -> Strips | None:
     """Return strips if pooling_small.cu supports the windows, or None.
 
-    It supports small windows over height and width, without dilation or a divisor, and 32-bit
-    element counts. In a gradient, a row must have at least as many windows as can cover one pixel.
-    pooling.cu is used in all other cases.
+    pooling_small.cu supports small windows over height and width, without dilation or a divisor,
+    and 32-bit element counts. In a gradient, a row must have at least as many windows as can cover
+    one pixel. pooling.cu is used in all other cases.
     """
     height, width = pooling.height, pooling.width
     is_small = all(0 < axis.kernel <= SMALL and axis.stride <= SMALL for axis in (height, width))

@@ -31,7 +31,8 @@ class _Room(NamedTuple):
     """Memory reused by all directions.
 
     The gradients of the contributions of x are in the order of x; the gradients of the
-    contributions of h are time-major. They share memory if their order and values are equal.
+    contributions of h are time-major. The two gradients share memory if their order and values are
+    equal.
     """
 
     of_x: Pointer

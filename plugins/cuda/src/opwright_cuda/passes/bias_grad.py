@@ -1,7 +1,7 @@
 """The pass ``fuse_bias_grad`` fuses the gradients of an activation and of its bias.
 
-The sum over rows reads the output of the derivative. For a small batch, each of the two takes less
-time than a launch.
+The sum over rows reads the output of the derivative. For a small batch, each of these two operators
+takes less time than a launch.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Matrix products by cuBLASLt: reasons to refuse a product, and descriptions of products.
 
-cuBLASLt expects column-major matrices, but ours are row-major. Therefore, it computes the
+cuBLASLt expects column-major matrices, but ours are row-major. Therefore, cuBLASLt computes the
 transpose, outT = yT xT, without moving any matrix. The A of cuBLASLt is our y, its B is our x, and
 its m is our n.
 

@@ -1,4 +1,4 @@
-"""Splits products with few tiles and long sums along the sums, to use the whole GPU.
+"""Splits the sums of products with few tiles and long sums, to use the whole GPU.
 
 An example is the weight gradient of a layer: its few elements are sums over all rows of a batch.
 cuBLASLt computes each tile on one multiprocessor, so most of the GPU would be idle.

@@ -123,8 +123,8 @@ void* Block::Dynamic() {
 }
 
 // CUDA guarantees shared memory only the alignment of the array type, so a larger alignment is
-// deliberately avoided. The array ends at the end of its allocation. Under AddressSanitizer it also
-// begins at the start of its allocation, to detect negative indices.
+// deliberately avoided. The array ends at the end of its allocation. Under AddressSanitizer, the
+// array also begins at the start of its allocation, to detect negative indices.
 Block::Shared Block::NewShared(const void* key, size_t bytes, size_t alignment) {
   const size_t begin = kWatchesMemory ? 0 : alignment;
   void* memory = nullptr;

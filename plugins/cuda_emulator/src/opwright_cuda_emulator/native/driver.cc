@@ -1,6 +1,6 @@
-// A driver that uses the CPU as its GPU. Together with memory.cc, it exports the functions that
-// native/driver/driver.h of opwright-cuda loads. Stream work is executed only when something waits
-// for it, so missing waits are detected.
+// A driver that uses the CPU as its GPU. Together with memory.cc, this file exports the functions
+// that native/driver/driver.h of opwright-cuda loads. Stream work is executed only when something
+// waits for it, so missing waits are detected.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // Annotations that tell sanitizers that fibers have separate stacks and that some waits order
-// memory on a GPU. Without sanitizers, they are empty.
+// memory on a GPU. Without sanitizers, the annotations are empty.
 #ifndef OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_
 #define OPWRIGHT_CUDA_EMULATOR_SANITIZERS_H_
 

@@ -89,8 +89,8 @@ def gather(data: Any, group: str = ...) -> list[npt.NDArray[Any]]: ...
 def gather(data: Any, group: str = "world") -> list[Any]:
     """Return the data of each process of a group, in rank order; every member must call this.
 
-    Use it outside programs for results such as losses and predictions. Within a program, the
-    operator ``dist.all_gather`` concatenates tensors.
+    Use this function outside programs for results such as losses and predictions. Within a program,
+    the operator ``dist.all_gather`` concatenates tensors.
 
     Parameters
     ----------
@@ -126,6 +126,6 @@ def gather(data: Any, group: str = "world") -> list[Any]:
 def set_deadline(seconds: float) -> None:
     """Set the maximum time that a collective waits for another process; the default is 60 s.
 
-    The environment variable ``OPWRIGHT_DIST_DEADLINE`` sets it for a whole run.
+    The environment variable ``OPWRIGHT_DIST_DEADLINE`` sets this time for a whole run.
     """
     current_world().set_deadline(seconds)

@@ -1,10 +1,10 @@
 """`dist.batch_norm`, batch normalization over the batch of all processes.
 
-With one process, and in inference, it is the same as `batch_norm`. With several processes, mean and
-variance cover the whole batch: the mean is the weighted mean of the process means, and the variance
-is the weighted mean of the mean squared deviation of each process from this mean. As in
-`data_parallel`, the differentiated loss is the mean of the process losses, and each process loss is
-a mean over the examples of its process.
+With one process, and in inference, `dist.batch_norm` is the same as `batch_norm`. With several
+processes, mean and variance cover the whole batch: the mean is the weighted mean of the process
+means, and the variance is the weighted mean of the mean squared deviation of each process from this
+mean. As in `data_parallel`, the differentiated loss is the mean of the process losses, and each
+process loss is a mean over the examples of its process.
 """
 
 from __future__ import annotations

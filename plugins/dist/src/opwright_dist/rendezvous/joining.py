@@ -59,7 +59,8 @@ def read_hello(line: bytes) -> Hello | None:
 def join(who: str, address: str, token: str, rank: int | None) -> socket.socket:
     """Connect to the server of a run, and return the connection once it is accepted.
 
-    A server that is busy with other connections can close the connection early; it is then retried.
+    A server that is busy with other connections can close the connection early; the connection is
+    then retried.
 
     Parameters
     ----------

@@ -29,11 +29,11 @@ def data_parallel(
 ) -> list[Pair]:
     """Append the mean of every gradient over the processes of a group.
 
-    Call it between `append_backward` and the optimizer. The plan sends gradients in buckets, each
-    as soon as its last gradient is ready. A group of one process has no overhead. The pass
-    ``dist_random`` makes the random operators of the program draw the same numbers as one process
-    would draw for the whole batch. The gradient of a table that `layers.embedding` partitions over
-    the group already includes all processes and is returned unchanged.
+    Call this function between `append_backward` and the optimizer. The plan sends gradients in
+    buckets, each as soon as its last gradient is ready. A group of one process has no overhead. The
+    pass ``dist_random`` makes the random operators of the program draw the same numbers as one
+    process would draw for the whole batch. The gradient of a table that `layers.embedding`
+    partitions over the group already includes all processes and is returned unchanged.
 
     Parameters
     ----------

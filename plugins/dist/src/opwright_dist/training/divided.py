@@ -74,7 +74,7 @@ class Division(NamedTuple):
     def join(self, held: Any) -> Array | None:
         """Return the complete array in the first process of the group, and None in other processes.
 
-        All processes of the group must call it.
+        All processes of the group must call this method.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ def whole_divided(program: ow.Program) -> ow.Program:
 def join_divided(program: ow.Program, scope: ow.Scope) -> ow.Scope:
     """Return a scope whose variables are complete in the first process of each group.
 
-    Every process must call it. The scope also has all other variables of `scope`.
+    Every process must call this function. The scope also has all other variables of `scope`.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def join_divided(program: ow.Program, scope: ow.Scope) -> ow.Scope:
 
 
 def take_divided(program: ow.Program, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Return this process's parts of complete values of partitioned variables.
+    """Return this process's parts of partitioned variables, given their complete values.
 
     Parameters
     ----------

@@ -120,7 +120,7 @@ def _plain_of(op: ow.Operator, names: Mapping[str, str]) -> ow.Operator:
 def join_sharded(program: ow.Program, scope: ow.Scope) -> ow.Scope:
     """Return a scope with unsharded states in the first process of the group.
 
-    Every process must call it. The scope also has all other variables of `scope`.
+    Every process must call this function. The scope also has all other variables of `scope`.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def _gather(whole: ow.Scope, state: Shard, own: Array) -> None:
 
 
 def take_sharded(program: ow.Program, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Return this process's shards of complete states.
+    """Return this process's shards of states, given the complete states.
 
     Parameters
     ----------

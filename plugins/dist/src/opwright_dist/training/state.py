@@ -80,9 +80,9 @@ def broadcast_state(
 ) -> None:
     """Broadcast the parameters, optimizer states and ``@step`` of process `root`.
 
-    Use it for a state that does not come from the startup program, for example from a file that
-    only one process reads. Every process of the group must call it. Sharded states of
-    ``data_parallel(..., shard_optimizer=True)`` are unchanged.
+    Use this function for a state that does not come from the startup program, for example from a
+    file that only one process reads. Every process of the group must call this function. Sharded
+    states of ``data_parallel(..., shard_optimizer=True)`` are unchanged.
 
     Parameters
     ----------

@@ -34,8 +34,8 @@ def whole_program(program: ow.Program) -> ow.Program:
 def gather_state(program: ow.Program, scope: ow.Scope | None = None) -> ow.Scope:
     """Return a scope in which partitioned variables are complete.
 
-    Every process must call it. The first process receives the complete variables, and its scope
-    also has all other variables of `scope`. Pass the returned scope and the result of
+    Every process must call this function. The first process receives the complete variables, and
+    its scope also has all other variables of `scope`. Pass the returned scope and the result of
     `whole_program` to `opwright.save`.
 
     Parameters
@@ -56,7 +56,7 @@ def gather_state(program: ow.Program, scope: ow.Scope | None = None) -> ow.Scope
 
 @suggest_arguments
 def shard_values(program: ow.Program, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Return this process's parts of complete variables.
+    """Return this process's parts of partitioned variables, given the complete variables.
 
     Parameters
     ----------

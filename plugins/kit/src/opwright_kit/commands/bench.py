@@ -91,7 +91,7 @@ class Timing(NamedTuple):
 
     @property
     def spread_s(self) -> float:
-        """Half of the interquartile range of the rounds."""
+        """Half of the interquartile range of the round times."""
         if len(self.times_s) < 2:
             return 0.0
         low, _, high = quantiles(self.times_s, n=4, method="inclusive")
@@ -218,7 +218,7 @@ def _prepare(
     n_threads: int,
     context: Context,
 ) -> tuple[dict[int, KernelTimer], dict[int, Timing]]:
-    """Return a timer for each kernel that runs, and the reason for each that does not."""
+    """Return a timer for each kernel that runs, and the reason for each kernel that does not."""
     timers: dict[int, KernelTimer] = {}
     failed: dict[int, Timing] = {}
     for key, (entry, device) in enumerate(candidates):

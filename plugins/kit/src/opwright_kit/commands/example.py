@@ -104,8 +104,8 @@ class Example(NamedTuple):
     def shapes(self, unknown: bool = False) -> str | None:
         """Return ``x [2, 3], y [3] -> out [2, 3]``, or None if the shape rule refuses the inputs.
 
-        With `unknown` the first axis of the first input, and of all inputs with the same shape, is
-        unknown, as for a fed batch.
+        If `unknown` is set, the first axis of the first input, and of all inputs with the same
+        shape, is unknown, as for a fed batch.
         """
         inputs, outputs = self.sample.input_metas(self.definition), self.outputs
         if unknown:
@@ -135,7 +135,7 @@ class Example(NamedTuple):
 def find_example(definition: OpDefinition, context: Context) -> Example | None:
     """Return an example that ran or crashed on the host, or None if there is none.
 
-    It runs in a separate process, so a crash of a kernel terminates only that process.
+    The example runs in a separate process, so a crash of a kernel terminates only that process.
 
     Raises
     ------

@@ -49,7 +49,8 @@ def run(args: argparse.Namespace) -> int:
         )
     root = _find_folder(args.output) / PACKAGE
     loaded = sorted(package.label for package in context.report.loaded)
-    # Pyright reads a package with py.typed only from stubs, so they must contain all of its names.
+    # Pyright reads a package with py.typed only from stubs, so the stubs must contain all names of
+    # the package.
     names = Path(str(opwright.__file__)).with_name("__init__.pyi").read_text(encoding="utf-8")
     files = {
         root / "py.typed": "partial\n",

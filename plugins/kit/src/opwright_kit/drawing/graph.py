@@ -1,4 +1,4 @@
-"""The blocks of a network as nodes and edges, in the words of the program."""
+"""The blocks of a network as nodes and edges, in the terms of the program."""
 
 from __future__ import annotations
 

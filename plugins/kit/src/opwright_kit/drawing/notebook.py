@@ -23,7 +23,7 @@ _HEIGHT: Final = 600
 def frame_program(program: Program) -> str | None:
     """Return the page of `write_page` as an HTML element, or None for 0 or too many operators.
 
-    Its scripts cannot access the notebook, because the frame has a separate origin.
+    The scripts of the page cannot access the notebook, because the frame has a separate origin.
     """
     block = program.global_block()
     graphs = build_graphs(block.ops, block)

@@ -22,7 +22,7 @@ def check_target(path: Path, *, force: bool) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"graph: must be given a file to write, got the folder {path}")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"graph: the folder must exist, got {path.parent}; make it first")
+        raise FileNotFoundError(f"graph: the folder must exist, got {path.parent}; create it first")
     if path.exists() and not force:
         raise _taken(path)
 

@@ -83,7 +83,7 @@ def prepare_isolated(
 class IsolatedKernel:
     """A function of arrays that another process computes.
 
-    It is prepared for the shapes of `call`, and can be called with any other shapes.
+    The function is prepared for the shapes of `call`, and can be called with any other shapes.
     """
 
     def __init__(self, entry: KernelEntry, proto: OpProto, call: KernelCall) -> None:

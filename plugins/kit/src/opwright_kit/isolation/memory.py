@@ -20,8 +20,8 @@ ALIGNMENT: Final = 64
 class SharedMemory:
     """Consecutive arrays in memory that grows.
 
-    ``descriptor`` is the file descriptor received from the other process, or by default that of a
-    new file; ``end`` is the offset of the next array, in bytes.
+    ``descriptor`` is the file descriptor received from the other process, by default the descriptor
+    of a new file; ``end`` is the offset of the next array, in bytes.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:

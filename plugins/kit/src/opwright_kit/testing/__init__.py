@@ -1,6 +1,6 @@
 """The conformance kit: checks operators and kernels of an installed package by rules.
 
-It runs as ``opwright check PACKAGE`` on the command line, as `check_package` in Python, and as
+The kit runs as ``opwright check PACKAGE`` on the command line, as `check_package` in Python, and as
 ``pytest -p opwright_kit.pytest_plugin --opwright-check=PACKAGE`` in a package's own tests. See
 docs/check_a_plugin.md.
 """

@@ -1,8 +1,8 @@
 """Nodes in the domains ``opwright.PLUGIN``: opwright operators without an ONNX counterpart.
 
-Such a node has the attributes of the operator. Its inputs and outputs are the variables of the
-slots in the order of the OpProto. If a slot is absent or has several variables, the attributes
-``_inputs`` and ``_outputs`` name the slot of each input and output.
+Such a node has the attributes of the operator. The inputs and outputs of the node are the variables
+of the slots in the order of the OpProto. If a slot is absent or has several variables, the
+attributes ``_inputs`` and ``_outputs`` name the slot of each input and output.
 """
 
 from __future__ import annotations

@@ -272,7 +272,7 @@ def call_row(
     outputs: int | None = None,
     **attrs: Any,
 ) -> Any:
-    """Call a row with a node of the newest opset that has these inputs and attributes."""
+    """Call a row with a node that has these inputs and attributes, in the newest opset."""
     names = [f"y{i}" for i in range(outputs or 1)]
     proto = NodeProto(op_type=op_type, domain=domain, output=names)
     opset = newest_opset() if domain == "" else 1

@@ -31,10 +31,10 @@ class Module(nn.Module):
 
     Parameters are not copied, so steps of a PyTorch optimizer affect the program, and vice versa.
     After ``train()``, results are computed as in the program: dropout is active, and batch
-    normalization uses batch statistics and updates running statistics. After ``eval()``, they are
-    computed as in ``Program.clone(for_inference=True)``. Both modes omit the gradients and updates
-    of the program itself. Parameters of the program become parameters of the module, and other
-    persistable variables that the results depend on become buffers. A dot in a name separates
+    normalization uses batch statistics and updates running statistics. After ``eval()``, results
+    are computed as in ``Program.clone(for_inference=True)``. Both modes omit the gradients and
+    updates of the program itself. Parameters of the program become parameters of the module, and
+    other persistable variables that the results depend on become buffers. A dot in a name separates
     modules.
 
     A call accepts tensors by position, by name, or in one dict, in the order of `feed_names`, and
@@ -145,7 +145,7 @@ class Module(nn.Module):
         return list(self._plans.values())
 
     def forward(self, *args: Any, **feeds: Any) -> Tensor | tuple[Tensor, ...]:
-        """Return the results for tensors: by position, by name, or in one dict."""
+        """Return the results for tensors given by position, by name, or in one dict."""
         values = self._bind(args, feeds)
         if torch.is_autocast_enabled("cpu"):
             values = self._cast(values)

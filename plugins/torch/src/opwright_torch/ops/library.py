@@ -102,7 +102,8 @@ def define_operators() -> None:
     """Define ``torch.ops.opwright.NAME`` for every discovered operator.
 
     Otherwise an operator is defined at the first use of ``opwright_torch.ops.NAME``. Programs read
-    by ``torch.export.load``, and code that uses ``torch.ops.opwright.NAME``, need it earlier.
+    by ``torch.export.load``, and code that uses ``torch.ops.opwright.NAME``, need the definitions
+    earlier.
 
     Raises
     ------

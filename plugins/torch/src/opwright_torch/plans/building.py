@@ -101,7 +101,7 @@ def _check_sizes(captured: Captured) -> None:
 
 
 def _check_dtypes(nodes: Sequence[Node]) -> None:
-    """Raise CaptureError for an input or a result of a dtype that opwright does not have."""
+    """Raise CaptureError for an input or a result of a dtype that opwright does not support."""
     for node in nodes:
         value = node.meta["val"]
         if isinstance(value, torch.Tensor) and value.dtype not in NAMES:

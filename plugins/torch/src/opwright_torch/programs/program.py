@@ -30,8 +30,8 @@ def to_program(
 ) -> LoadedProgram:
     """Convert a PyTorch model to an opwright program with a copy of its parameters.
 
-    The program does not need PyTorch. In processes without PyTorch it can be called, saved by
-    ``save``, loaded by `opwright.load`, and compiled for other devices.
+    The program does not need PyTorch. In processes without PyTorch, the program can be called,
+    saved by ``save``, loaded by `opwright.load`, and compiled for other devices.
 
     Parameters
     ----------

@@ -118,7 +118,7 @@ class StepPlan(Forward):
         return self._compile(self.draft.results, updates.varying)
 
     def _rows(self, block: ow.Block) -> ow.Variable | None:
-        """Return the first tensor of the batch that has an axis."""
+        """Return the first tensor in the batch that is not a scalar."""
         fed = [block.var(name) for name in self.draft.feeds[: len(self.job.fed)]]
         return next((variable for variable in fed if variable.shape), None)
 

@@ -179,7 +179,7 @@ _PAIRS: Final[dict[type, str]] = {
 
 
 def write_size(expr: sympy.Expr, op: Op, find: Callable[[sympy.Symbol], ow.Variable]) -> Any:
-    """Return a size as a number, or as a Variable computed by operators that this appends.
+    """Return a size as a number, or as a Variable that is computed by appended operators.
 
     Parameters
     ----------

@@ -2,9 +2,9 @@
 
 One process checks all subjects in turn, because a new process for each would have to start Python
 and discover plugins every time. The process is started, not forked, because a forked child computes
-with one thread. Before each sample the process writes a note of its next action. If it crashes, or
-does not write a new note in time, the last note names the cause, and a new process continues with
-the next subject.
+with one thread. Before each sample the process writes a note of its next action. If the process
+crashes, or does not write a new note in time, the last note names the cause, and a new process
+continues with the next subject.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _START_LIMIT_S: Final = 60.0
 class IsolatedCheck:
     """A check of one distribution in a separate process, with the interface of `PackageCheck`.
 
-    Close it, or use it as a context manager, to end the process and all of its children.
+    Close the check, or use it as a context manager, to end the process and all of its children.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """Rules of other packages, which check operators inside the frameworks that they support.
 
 An annex of the topic ``rule`` is a function ``check(op_type, uses)``; its subject is the name of
-the rule. The arguments of the function are an operator type and a few `Use` objects of it. It
-yields a pair (use, fault) for each fault, and may return the reason why there was nothing to check.
+the rule. The arguments of the function are an operator type and a few `Use` objects of it. The
+function yields a pair (use, fault) for each fault, and may return the reason why there was nothing
+to check.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Runs a kernel on prepared memory, with guard bytes around every array and poisoned outputs.
 
-A one-step plan is built manually. It takes an image of the whole memory, with inputs and poison
-at their positions, runs the kernel on it and returns the image. It therefore works the same for
-Python kernels, compiled kernels and any device, and everything that a kernel did is visible in the
-bytes.
+A one-step plan is built manually. The plan takes an image of the whole memory, with inputs and
+poison at their positions, runs the kernel on it and returns the image. The plan therefore works the
+same for Python kernels, compiled kernels and any device, and everything that a kernel did is
+visible in the bytes.
 """
 
 from __future__ import annotations

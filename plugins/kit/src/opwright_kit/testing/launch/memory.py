@@ -1,7 +1,7 @@
 """The memory of one run: every array at its position, with guard bytes before and after it.
 
-Alternatively, the pages before and after it cannot be accessed while the kernel runs. Then a read
-beyond the array terminates the process, whereas guard bytes cannot reveal reads.
+Alternatively, the pages before and after each array cannot be accessed while the kernel runs. Then
+a read beyond the array terminates the process, whereas guard bytes cannot reveal reads.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Memory:
             self.sizes = [_round_up(self._end + GUARD_BYTES, self._alignment)]
 
     def fill(self, poison: int) -> list[Array]:
-        """Return images with poison everywhere."""
+        """Return memory images filled with poison."""
         return [np.full(size, poison, np.uint8) for size in self.sizes]
 
     def find_broken_guards(self, before: list[Array], after: list[Array]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from opwright_kit.testing.samples.sample import Array, SlotMetas
 
 
 def find_packable(proto: OpProto, inputs: SlotMetas, reuse: Mapping[str, str]) -> tuple[int, ...]:
-    """Return flat positions of inputs whose elements are read and that share no output memory."""
+    """Return flat positions of inputs whose elements are read and which no output overwrites."""
     written = {slot.aliases or reuse.get(slot.name) for slot in proto.outputs}
     slots = [s for s, metas in zip(proto.inputs, inputs, strict=True) for _ in metas]
     return tuple(

@@ -49,7 +49,7 @@ class BadValue(NamedTuple):
         return not self.is_declared and 0 <= self.value < _FAR[0]
 
     def must_be_refused(self, entry: KernelEntry, context: CheckContext) -> bool:
-        """Return whether the package declares it as invalid, or another kernel refuses it."""
+        """Return whether the package declares the value invalid, or another kernel refuses it."""
         return self.is_declared or is_refused_elsewhere(entry, self.sample, context)
 
 

@@ -98,8 +98,8 @@ class CheckContext:
     def samples(self, definition: OpDefinition, dtype: str) -> list[Sample]:
         """Return the samples of an operator for a dispatch dtype, drawn once.
 
-        The samples of a gradient operator follow from its forward operator. The list is empty if
-        nothing could be drawn.
+        The samples of a gradient operator are derived from samples of its forward operator. The
+        list is empty if nothing could be drawn.
         """
         samples = self._all_samples(definition, dtype)
         if self._only_sample is not None:
@@ -159,10 +159,9 @@ class CheckContext:
         """Return the kernels that are used as references, best first.
 
         The kernels of the host come first, in order of rising priority, since by convention the
-        plainest kernel has the lowest. If the host has no kernel, kernels of another available
-        device are used.
-        If the first reference is the `checked` kernel, only kernels of other packages are used,
-        because other kernels of its package are checked against it.
+        plainest kernel has the lowest priority. If the host has no kernel, kernels of another
+        available device are used. If the first reference is the `checked` kernel, only kernels of
+        other packages are used, because other kernels of its package are checked against it.
         """
         kernels = self.context.kernels
         devices = [HOST_DEVICE, *(d for d in kernels.devices_of(op_type) if d != HOST_DEVICE)]
@@ -177,8 +176,8 @@ class CheckContext:
     def widen(self, sample: Sample, dtype: str = "float64") -> Sample | None:
         """Return a sample with a wider dtype instead of its dispatch dtype, or None if none fits.
 
-        Forward outputs that a gradient operator reads are recomputed, since they have rounded
-        values, such as a norm that is exactly a bound.
+        Forward outputs that a gradient operator reads are recomputed, since their values are
+        rounded; for example, a rounded norm can be exactly a bound.
         """
         definition = self.context.ops.get(sample.op_type)
         narrow = is_float(sample.dtype) and item_size(sample.dtype) < item_size(dtype)

@@ -56,7 +56,7 @@ def _is_lack(error: BaseException, entry: KernelEntry) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return in one line why a kernel failed: the exception that it raised, if there is one."""
+    """Describe in one line why a kernel failed, by the exception that it raised, if any."""
     cause = error.__cause__
     text = f"{type(cause).__name__}: {cause}" if cause is not None else str(error)
     return " ".join(text.split())
@@ -113,7 +113,7 @@ def is_refused_elsewhere(entry: KernelEntry, sample: Sample, context: CheckConte
 
 
 def depends_on_attributes(entry: KernelEntry, sample: Sample, context: CheckContext) -> bool:
-    """Return whether a kernel that fails works with the default of every attribute that has one."""
+    """Return whether a failing kernel works if all attributes with defaults have their defaults."""
     definition = context.context.ops.get(sample.op_type)
     defaults = {attr.name: attr.default for attr in definition.proto.attrs if attr.has_default}
     attrs = {**sample.attrs, **defaults}

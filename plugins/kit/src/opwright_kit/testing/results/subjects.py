@@ -75,7 +75,7 @@ class KernelSubject:
 
     @property
     def name(self) -> str:
-        """The key as messages show it: ``softmax[cpu, numpy]``."""
+        """The name of these kernels in messages: ``softmax[cpu, numpy]``."""
         return f"{self.op_type}[{self.device}, {self.library}]"
 
     @property
@@ -102,7 +102,7 @@ class PassSubject:
 
     @property
     def name(self) -> str:
-        """Its name in messages: ``pass fuse_add_relu``."""
+        """The name of the pass in messages: ``pass fuse_add_relu``."""
         return f"pass {self.pass_name}"
 
 

@@ -1,8 +1,8 @@
 """The garbage collector may run inside every function of a device, and free values on it.
 
-Python runs it whenever an object is created, even while a device holds a lock. A thread uses the
-device, and at each line of the plugin's code a reference cycle with a tensor on the device and an
-array from `view` is collected.
+Python can run the collector whenever an object is created, even while a device holds a lock. A
+thread uses the device, and at each line of the plugin's code a reference cycle with a tensor on the
+device and an array from `view` is collected.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _in_use: list[object] = []
 
 
 def concerns(subject: PackageSubject) -> bool:
-    """Return whether the package has a device in Python; compiled code starts no collection."""
+    """Return whether the package has a Python device; compiled code does not start collections."""
     return any(True for _ in _targets(subject))
 
 

@@ -52,7 +52,7 @@ _STEP: Final = 1e-3
 
 
 def concerns(subject: OperatorSubject | KernelSubject) -> bool:
-    """Return whether the operator is a gradient, or has one that other operators compute."""
+    """Return whether the operator is a gradient, or other operators compute its gradient."""
     if isinstance(subject, KernelSubject):
         return find_forward(subject.op_type, subject.context) is not None
     definition = subject.definition

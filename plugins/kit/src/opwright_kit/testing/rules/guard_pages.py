@@ -1,8 +1,8 @@
 """A kernel does not access memory beyond its arrays, not even to read one byte.
 
-Its inputs, outputs and workspace end, and in a second run begin, at pages that cannot be accessed.
-A kernel that packs parameters is run with packed and with unpacked parameters. The kernel runs in a
-copy of the process, so an invalid access terminates only the copy.
+The inputs, outputs and workspace of a kernel end, and in a second run begin, at pages that cannot
+be accessed. A kernel that packs parameters is run with packed and with unpacked parameters. The
+kernel runs in a copy of the process, so an invalid access terminates only the copy.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def concerns(subject: KernelSubject) -> bool:
 
 
 def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield wrong inputs on which a kernel accesses memory outside its arrays, or must not run."""
+    """Yield inputs that a kernel must refuse, or on which it accesses memory outside its arrays."""
     seen: set[tuple[SlotMetas, str]] = set()
     n_samples = 0
     for entry, sample in context.launches(subject.entries[:1]):

@@ -93,7 +93,7 @@ def _report(subject: PassSubject, program: DrawnProgram, fault: str) -> Finding:
 def compare_programs(
     subject: PassSubject, context: CheckContext
 ) -> Iterator[tuple[DrawnProgram, Compared | None, str | None]]:
-    """Yield drawn programs, until enough were changed: with both forms, or a fault.
+    """Yield drawn programs, with both forms or a fault, until enough programs were changed.
 
     Raises
     ------

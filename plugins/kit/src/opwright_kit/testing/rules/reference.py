@@ -179,7 +179,7 @@ def _find_difference(
 def _overflows_above(dtype: str) -> float:
     """Return the number above which infinity is accepted: a product of three may overflow.
 
-    Only float16 has such a small range that this happens with the drawn numbers.
+    Only float16 has such a small range that products of three drawn numbers can overflow.
     """
     return 1000.0 if dtype == "float16" else np.inf
 

@@ -30,7 +30,7 @@ SUBJECT = (OperatorSubject, KernelSubject)
 
 
 def concerns(subject: OperatorSubject | KernelSubject) -> bool:
-    """Return whether the subject has its own attributes; gradients share their operator's."""
+    """Return whether the subject has its own attributes; gradients share operator attributes."""
     definition = subject.definition
     return bool(definition.proto.attrs) and (
         find_forward(definition.op_type, subject.context) is None

@@ -29,7 +29,7 @@ _FAULTS: Final = (AttributeError, ImportError, NameError)
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield the faults of the rule: for unknown dims, or about the shapes that a kernel wrote."""
+    """Yield faults of the shape rule for unknown dims, and for shapes that a kernel wrote."""
     if isinstance(subject, OperatorSubject):
         yield from _check_unknown_dims(subject, context)
     else:

@@ -1,8 +1,8 @@
 """NaN and infinity are computed like other numbers: no kernel fails on them, or drops them.
 
-Both are inserted into one element at a time. Outputs that change if an ordinary number is inserted
-must become NaN, and outputs that grow with a large number must become infinite. A reference kernel
-must be finite in the same elements.
+NaN and infinity are inserted into one element at a time. Outputs that change if an ordinary number
+is inserted must become NaN, and outputs that grow with a large number must become infinite. A
+reference kernel must be finite in the same elements.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Masks = dict[str, list[Array]]
 
 
 def concerns(subject: KernelSubject) -> bool:
-    """Return whether it is not a gradient; the rule `gradient-extremes` checks gradients."""
+    """Return False for gradients, which the rule `gradient-extremes` checks."""
     return find_forward(subject.op_type, subject.context) is None
 
 
@@ -81,7 +81,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 class _Probe:
-    """Runs a kernel on a sample with other numbers at one position.
+    """Runs a kernel on a sample with different numbers at one position.
 
     Parameters
     ----------

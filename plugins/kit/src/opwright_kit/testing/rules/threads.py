@@ -92,7 +92,7 @@ def _disturb(observation: Observation, context: CheckContext) -> str | None:
 
 
 def _repeat(observation: Observation, context: CheckContext) -> Launch:
-    """Return a launch that runs the kernel often; once if it resizes an output."""
+    """Return a launch that runs the kernel many times, or once if it resizes an output."""
     definition = context.context.ops.get(observation.entry.op_type)
     if definition.proto.dynamic_output:
         return observation.launch

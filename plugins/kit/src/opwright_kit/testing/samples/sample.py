@@ -83,7 +83,7 @@ class Sample:
     def output_counts(self, definition: OpDefinition) -> tuple[int, ...]:
         """Return the number of variables in each output slot.
 
-        An optional output that aliases an input is present if the input is.
+        An optional output that aliases an input is present if the input is present.
         """
 
         def count(slot: VarProto) -> int:

@@ -1,7 +1,8 @@
 """Loads the functions that draw inputs for operators whose OpProto constrains them too little.
 
-A distribution registers a dict in the entry-point group ``opwright.samples``. It maps operator
-types to functions that draw one sample. Only the kit reads it, so it does not slow down users.
+A distribution registers a dict in the entry-point group ``opwright.samples``. The dict maps
+operator types to functions that draw one sample. Only the kit reads this entry-point group, so it
+does not slow down users.
 
 ::
 
