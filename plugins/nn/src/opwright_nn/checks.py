@@ -88,7 +88,7 @@ def check_rate(who: str, name: str, value: object) -> float:
 
 def check_bool(who: str, name: str, value: object) -> bool:
     """Check that `value` is True or False, and return it; ints are not accepted."""
-    if type(value) is not bool and type(value).__name__ != "bool":  # NumPy's bool has this name, too
+    if type(value) is not bool and type(value).__name__ != "bool":  # NumPy's bool has this name
         _raise_type(who, name, "True or False", value, f"write {name}=True or {name}=False")
     return bool(value)
 
