@@ -186,8 +186,8 @@ class Plan:
 
         ``int32_t run(const void* plan, void* const* feeds, void* const* results, char* message,
         uint64_t message_bytes)`` runs the plan, from any thread and without the GIL, and returns 0
-        on success. Feeds and results are the addresses of arrays with the metas of the plan, in the
-        order of `feed_names` and of the fetches. The caller must keep the plan alive. Raises
+        on success. Feeds and results are addresses of arrays with the metas of the plan, in the
+        order of `feed_names` and of the fetches. The caller keeps the plan alive. Raises
         ProgramError for a plan with variables, written feeds or unknown shapes, or on a device with
         streams, such as CUDA.
         """
@@ -203,14 +203,13 @@ class Plan:
         each step is timed.
 
         `feeds` are ready arrays, in the order of `feed_names`. Both kinds of runs write to `scope`.
-        All devices are idle at each clock reading, and nothing is replayed as a graph in
-        the runs of the second kind.
+        All devices are idle at each clock reading, and timed runs replay nothing as a graph.
 
-        Returns the durations in ns of the unchanged runs, those of the timed runs, and a node. A
-        node is a tuple of the plan, its kernel, copy and child steps as ``(op_index, is_copy,
-        runs_ns, n_calls, children)``, a dict from dynamic values to their shapes, and the nodes of
-        the next plans. `runs_ns` has an item for each run that reached the step, without the
-        clock's overhead.
+        Returns the durations in ns of the unchanged runs, then of the timed runs, and a node. A
+        node has the plan, its kernel, copy and child steps as ``(op_index, is_copy, runs_ns,
+        n_calls, children)``, a dict from dynamic values to their shapes, and the nodes of the next
+        plans. `runs_ns` has an item for each run that reached the step, without the clock's
+        overhead.
         """
 
 @final

@@ -18,9 +18,8 @@ from opwright.records import NamedTuple
 
 
 class FeedSpec(NamedTuple):
-    """The variable of a feed.
+    """The variable of a feed; None allows any ``shape`` or ``dtype``, and -1 any size of a dim.
 
-    A ``shape`` of None allows any rank, a dim of -1 any size, and a ``dtype`` of None any dtype.
     Messages begin with ``who``, the function that received the feed, except for networks.
     """
 
