@@ -81,7 +81,7 @@ def digest_of(text: str) -> tuple[int, int]:
 
 
 def _write(program: ow.Program, feeds: list[Any], fetches: list[Any]) -> str:
-    """Return a program as text that is equal for equal computations in every process."""
+    """Serialize a program to text that is equal for equal computations in all processes."""
     message = program.to_proto().SerializeToString(deterministic=True)
     return json.dumps({"program": message.hex(), "feeds": feeds, "fetches": fetches})
 

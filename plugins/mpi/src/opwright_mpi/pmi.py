@@ -121,7 +121,7 @@ class PmiServer(Server):
     def _put(self, _: int, message: Mapping[str, str]) -> str:
         key, value = message.get("key", ""), message.get("value", "")
         if len(key) > _MAX_KEY or len(value) > _MAX_VALUE:
-            raise MalformedError(f"a key and value must have the lengths {_LIMITS}")
+            raise MalformedError(f"a key and value must be within the limits {_LIMITS}")
         if key not in self._table and len(self._table) >= _MAX_KEYS * (1 + self.size):
             raise MalformedError("the table is full")
         self._table[key] = value

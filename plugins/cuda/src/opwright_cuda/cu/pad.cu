@@ -55,8 +55,8 @@ __global__ void pad(T* out, const T* x, int64_t n, Layout<1> layout, Border bord
 }
 
 // The gradient of an element of x is the sum over its copies. Along each axis, copies are at the
-// position of the element and at positions in the padding. The layout has the dimensions of
-// `x_grad` and the strides of `out_grad`. Mode kConstant is not supported: its gradient is a slice.
+// element's position and at positions in the padding. The layout has the dimensions of `x_grad` and
+// the strides of `out_grad`. kConstant is not supported, since its gradient is a slice.
 template <typename T, typename Int>
 __global__ void pad_grad(T* x_grad, const T* out_grad, int64_t n, Layout<1> layout, Border border,
                          int32_t mode) {

@@ -42,7 +42,7 @@ class _Layer(NamedTuple):
 
 
 def _find_layer(graph: Graph, product: LoweredOp) -> _Layer | None:
-    """Find a layer's gradients by its weight gradient; None if there is no other gradient."""
+    """Find a layer's gradients by its weight gradient, or return None if there are no others."""
     x, grad = input_of(product, "x"), input_of(product, "y")
     if x is None or grad is None or not _is(product, True, False):
         return None

@@ -19,7 +19,8 @@ from opwright_kit.testing.results.notes import Note
 from opwright_kit.testing.results.scorecard import FAILED, SKIPPED, Finding, Result, Scorecard
 
 TIME_LIMIT_S: Final = 60.0
-"""The time limit for a sample of a rule, which takes milliseconds unless the machine is busy."""
+"""The time limit for one sample of one rule. A sample takes milliseconds, so the limit is enough on
+a busy machine, too."""
 
 _START_LIMIT_S: Final = 60.0
 """The time to start the process and list the plugins, even with a short limit for samples."""

@@ -1,1 +1,1 @@
-"""Computes gradients by the framework, and the differences to compare them with."""
+"""Computes gradients with the framework, and differences to compare the gradients with."""

@@ -152,7 +152,7 @@ class KernelDerivative(Derivative):
 
 
 class ProgramDerivative(Derivative):
-    """An operator in a program in float64, with the gradients that ``append_backward`` writes.
+    """A float64 program of one operator, with the gradients that ``append_backward`` writes.
 
     Parameters
     ----------

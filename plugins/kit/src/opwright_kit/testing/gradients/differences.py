@@ -42,7 +42,7 @@ class Differences:
         self._rng = np.random.default_rng(seed)
 
     def find_fault(self, gradient: Array, most: int) -> tuple[str | None, int]:
-        """Compare a gradient at up to `most` elements; if there are more, also along all at once.
+        """Compare a gradient at up to `most` elements and, if there are more, along all of them.
 
         Returns
         -------

@@ -48,7 +48,7 @@ def skip_without_gradient(subject: OperatorSubject) -> None:
     if isinstance(rule, NoGradient):
         raise Skipped(f"declared to have none: {rule.reason}")
     if definition.control is not None:
-        raise Skipped("its gradient is computed by the operators in its blocks")
+        raise Skipped("its gradient is the gradient of the operators in its blocks")
     if rule is None and definition.body is None:
         raise Skipped("no gradient rule: append_backward refuses it")
     for op_type in _NEEDED:

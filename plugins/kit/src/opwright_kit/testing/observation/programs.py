@@ -335,7 +335,7 @@ def _resize(
     shape: tuple[int, ...],
     fixed: Mapping[tuple[str, int], str],
 ) -> Sample:
-    """Return the sample with a different shape for one array, and the other shapes adapted.
+    """Return the sample with a different shape for one array, and adapt the other shapes.
 
     If an axis of another input had the old length of a changed axis, it gets the new length.
     """

@@ -60,7 +60,7 @@ class Rule(NamedTuple):
     first: bool = False
 
     def asks(self, subject: Any) -> bool:
-        """Return whether the rule applies to a subject; it does if the subject cannot be loaded."""
+        """Return whether the rule applies to a subject, or true if the subject cannot be loaded."""
         try:
             return isinstance(subject, self.subject) and self.concerns(subject)
         except OpwrightError:

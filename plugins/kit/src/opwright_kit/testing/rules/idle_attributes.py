@@ -40,7 +40,8 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
     """Yield each attribute without an effect on any sample."""
     idle = {a.name: a for a in subject.definition.proto.attrs if _can_be_tried(a)}
     last: Sample | None = None
-    # Seed 0 is always used, since another seed may draw no value that matters, such as padding.
+    # Seed 0 is always used, since another seed may not draw any value that matters, such as
+    # padding.
     contexts = [context.with_seed(seed) for seed in dict.fromkeys((context.seed, 0))]
     for entry, sample in (run for each in contexts for run in each.launches(subject.entries[:1])):
         for name in sample.without_effect:
@@ -68,7 +69,7 @@ def check(subject: KernelSubject, context: CheckContext) -> Iterator[Finding]:
 
 
 def _can_be_tried(attr: AttrProto) -> bool:
-    """Return whether other values can be tried; they cannot for free text, dtypes and blocks."""
+    """Return whether other values can be tried, unlike for free text, dtypes and blocks."""
     is_text = attr.type.element is AttrType.STRING and not attr.allowed
     return not (attr.is_dtype or is_text or attr.type.element is AttrType.BLOCK)
 

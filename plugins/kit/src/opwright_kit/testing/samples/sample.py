@@ -147,7 +147,7 @@ def element_name(variable: str, at: Sequence[int]) -> str:
 
 
 def count_elements(sample: Sample) -> int:
-    """Return the number of elements of all inputs."""
+    """Return the total number of elements of all inputs."""
     return sum(array.size for arrays in sample.inputs.values() for array in arrays)
 
 
