@@ -32,8 +32,8 @@ class Forward(NamedTuple):
     """A computation whose gradients are wanted.
 
     A `Forward` returns the results of `of`, followed by all other values that the gradients read,
-    except arguments.
-    The gradients of the results `given` determine the gradients of the arguments `wanted`.
+    except arguments. The gradients of the results `given` determine the gradients of the arguments
+    `wanted`.
     """
 
     of: What
