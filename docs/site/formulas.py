@@ -17,7 +17,7 @@ _BEGIN = re.compile(r"(?<![\w.])([A-Za-z_]\w*(?:\[[^\]=]*\])?) = ")
 _END = re.compile(r"(?P<note> for [^.,;:]+)?(?:[.;:](?=\s|$)|,(?=\s)|$)| with (?=\w+ = )")
 _WHEN = re.compile(r"\b((?:[Ii]n|[Aa]t) \w+|[Oo]therwise),? $")
 _NORM = re.compile(r"\|([^|]+)\|")
-_CASES = re.compile(r"(?P<above>[^,=]+) above 0, else (?P<else>.+)", re.DOTALL)
+_CASES = re.compile(r"(?P<above>[^,=]+) where x > 0, otherwise (?P<else>.+)", re.DOTALL)
 _GREEK = {"alpha": "α", "beta": "β", "epsilon": "ε", "mu": "μ", "pi": "π", "gamma": "γ"}
 _OPERATORS = {
     ast.Add: ("+", 1),
@@ -48,7 +48,7 @@ class Formula:
     ----------
     target, value : ast.expr
     otherwise : ast.expr or None
-        The value where x is at most 0; `value` then applies above 0.
+        The value where x is at most 0; `value` then applies where x > 0.
     note : str
         Words after the formula, such as ``for class ids``.
     """

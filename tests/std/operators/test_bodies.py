@@ -100,7 +100,7 @@ def with_blocks(b):
         (other_dtype, r"must write 'y' as float32\[4, 50\], got float64\[4, 50\]; fix the body or"),
         (lambda b: None, r"must write 'y' as float32\[4, 50\], got nothing; fix the body or"),
         (dynamic, "cannot have an operator whose output shape depends on values, got nonzero"),
-        (with_blocks, "cannot have an operator with blocks, got cond; write it as operators"),
+        (with_blocks, "cannot have an operator with blocks, got cond; write the composite as"),
         (lambda b: b.block, "must not use block or program, got a use of one; a plan has neither"),
         (lambda b: b.program, "must not use block or program, got a use of one"),
     ],
