@@ -240,7 +240,7 @@ struct ow_kernel {
 
   /* Create the state that all runs share, once per attributes, metas and threads; may be NULL. */
   int32_t (*prepare)(ow_prepare* prepare);
-  /* Free `prepared`; NULL if nothing is to be freed. */
+  /* Free `prepared`. May be NULL only without `prepare`. */
   void (*release)(void* prepared);
   /* Create the state of one instance (call->bound is set to *bound). Data pointers are not yet
      those of a run and must not be dereferenced. May be NULL. */

@@ -41,7 +41,7 @@ struct BindProblem {
 
 class Instance {
  public:
-  // For a child plan's instance, `parent` is the parent instance, and `child` the parent's entry.
+  // For a child plan's instance, `parent` is the parent instance, and `child` the entry in it.
   Instance(const Plan& plan, Instance* parent, const Child* child);
   ~Instance();
   Instance(const Instance&) = delete;

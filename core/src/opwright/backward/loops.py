@@ -172,7 +172,7 @@ class _LoopGradient:
         return free
 
     def _gives_init(self, i: int) -> bool:
-        """Whether an initial value has a gradient, namely the result's if no iteration runs."""
+        """Whether an initial value has a gradient: that of the result if no iteration runs."""
         name = self._inputs[i]
         return self._wanted_init[i] and (name in self._local or name not in self._blocked)
 

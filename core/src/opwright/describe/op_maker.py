@@ -274,7 +274,7 @@ class OpMaker:
             Such an operator always runs, in program order, even if its outputs are not used.
         unchanged : callable, optional
             ``unchanged(attrs) -> bool`` returns whether, with these attributes, outputs in the
-            memory of inputs (`aliases`) leave it unchanged. Inputs then count as never written.
+            memory of inputs (`aliases`) leave it unchanged. Such inputs count as never written.
         plan_only : bool
             Whether only passes create it, while a plan is lowered. Such an operator has kernels,
             but no gradient, body or control flow. It is hidden, and not allowed in programs.

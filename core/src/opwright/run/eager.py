@@ -2,7 +2,7 @@
 
 The runtime finds one-operator plans by shapes, dtypes and attributes. The runtime calls this code
 only to lower a new combination, and for arguments that it cannot read: Variables, numbers, lists,
-arrays on devices, and arrays that only have ``__dlpack__``. Then it continues.
+arrays on devices, and arrays that only have ``__dlpack__``. Then the runtime continues.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class Network:
     ) -> _runtime.CompiledNetwork:
         """Return a callable ``f(*feeds, **feeds) -> list`` that runs the current operators.
 
-        The callable also takes all feeds in one dict, `out` and `fetch_as`; see `CompiledNetwork`.
+        ``f`` also takes all feeds in one dict, and `out` and `fetch_as`; see `CompiledNetwork`.
 
         Parameters
         ----------

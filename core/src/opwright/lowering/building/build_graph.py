@@ -230,7 +230,7 @@ class GraphBuilder:
     def _own_inputs(self, op: LoweredOp, slot: int) -> tuple[Value, ...]:
         """Return the values of an input slot that an operator overwrites; some are copied first.
 
-        Given values are copied, and constants, because they are not recomputed before each run.
+        Given values are copied. So are constants, because they are not recomputed before each run.
         """
         for place, value in enumerate(op.inputs[slot]):
             external = value.buffer.external

@@ -20,7 +20,7 @@ class Uses:
     """The reads and writes in one graph.
 
     Only reads of data count: an operator that reads only the shape of a value, or overwrites it,
-    does not keep it alive. `Edit.apply` updates uses; other changes of a graph need a new `Uses`.
+    does not keep it alive. `Edit.apply` updates a `Uses`; other changes of a graph need a new one.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Uses:
     def __init__(self, graph: Graph) -> None:
         self._readers: dict[Value, dict[LoweredOp, None]] = defaultdict(dict)
         self._writer: dict[Value, LoweredOp] = {}
-        # These dicts contain only buffers that several values share, in insertion order.
+        # These dicts have only buffers that several values share; all dicts keep insertion order.
         self._memory_readers: dict[Buffer, dict[LoweredOp, None]] = defaultdict(dict)
         self._memory_writers: dict[Buffer, dict[LoweredOp, None]] = defaultdict(dict)
         self._lasting = {_own(value) for value, _ in graph.sinks}

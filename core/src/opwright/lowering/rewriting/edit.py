@@ -62,7 +62,7 @@ class Edit:
             False, and nothing changes, if another operator or the caller of the plan needs a value
             that would be lost, if a value would be read too early or too late, if an earlier
             change of this edit has removed one of ``ops``, or if one of them has a pinned library
-            and the new operators (those of its type, if any) have kernels of other libraries.
+            and a new operator (of its type, if there is one) has a kernel of a different library.
 
         Raises
         ------
