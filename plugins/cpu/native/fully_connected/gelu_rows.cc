@@ -19,8 +19,8 @@ OPWRIGHT_CPU_INLINE float GeluGradOf(float x, float grad) {
   return kTanh ? functors::GeluTanhGrad(x, grad) : functors::GeluGrad(x, grad);
 }
 
-// Prefetch distance in rows. Hardware prefetching stops at the end of each row, which is part of a
-// longer row.
+// Prefetch distance in rows. Hardware prefetching stops at the end of each row, because it is
+// part of a longer row.
 constexpr int64_t kAhead = 8;
 
 OPWRIGHT_CPU_INLINE void FetchRow(const float* row, int64_t n) {

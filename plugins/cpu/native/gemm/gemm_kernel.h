@@ -145,8 +145,8 @@ void CopyPanel(const GemmCall<T>& call, int64_t column, int64_t width, int64_t p
   }
 }
 
-// If a has at least this many rows, copying a panel of b is cheap. Each row of the copy consists of
-// complete cache lines.
+// If `a` has at least this many rows, copying a panel of b is cheap. Each row of the copy consists
+// of complete cache lines.
 constexpr int64_t kRowsToCopyFor = 96;
 
 // Computes one panel of `width` columns; the sums run over all call.k terms.

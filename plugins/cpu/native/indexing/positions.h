@@ -1,4 +1,4 @@
-// Positions in int32 or int64 tensors. The positions are checked before anything is written.
+// Positions in int32 or int64 tensors. Their range is checked before anything is written.
 #ifndef OPWRIGHT_CPU_INDEXING_POSITIONS_H_
 #define OPWRIGHT_CPU_INDEXING_POSITIONS_H_
 

@@ -69,7 +69,7 @@ inline std::vector<Window> SlidingWindows(int64_t size, int64_t count, int64_t k
   return windows;
 }
 
-// Returns `count` bins that cover an axis. Bins overlap if `count` does not divide its length.
+// Returns `count` bins that cover an axis. Bins overlap unless `count` divides the axis length.
 inline std::vector<Window> Bins(int64_t size, int64_t count) {
   std::vector<Window> windows;
   for (int64_t i = 0; i < count; ++i) {

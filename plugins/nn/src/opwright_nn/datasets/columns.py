@@ -100,7 +100,7 @@ class Column(NamedTuple):
 
 
 def fit_column(who: str, name: str, cells: Cells, kind: str | None, max_categories: int) -> Column:
-    """Return a fitted column; if its kind is None, the kind is detected from the cells.
+    """Return a fitted column; if `kind` is None, the kind is detected from the cells.
 
     Raises
     ------

@@ -38,7 +38,7 @@ def take(item: Any) -> Any:
 
 @dataclasses.dataclass
 class Decoder:
-    """Makes batch k of items, where k counts over all epochs; each worker copies this object."""
+    """Makes batch k of items, where k counts over all epochs; each worker has its own copy."""
 
     items: Sequence[Any]
     function: Map

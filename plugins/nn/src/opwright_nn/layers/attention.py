@@ -58,8 +58,8 @@ def attention(
         For the weights and biases of the projections. The projection of x to queries, keys and
         values side by side has the weight ``<name>_qkv_w_param``, [columns, 3 * columns], or, with
         a memory, ``<name>_q_w_param`` and ``<name>_kv_w_param``. The projection back has
-        ``<name>_w_param``. Each is used for several parameters, so it must not have a name. By
-        default as in `layers.fc`.
+        ``<name>_w_param``. Each argument is used for several parameters, so it must not have a
+        name. By default as in `layers.fc`.
 
     Returns
     -------

@@ -47,7 +47,7 @@ class Startup:
         return changed
 
     def request_all(self) -> None:
-        """Request that the next `initialize` call with known shapes sets all variables."""
+        """Request that the next `initialize` call with all shapes known sets all variables."""
         self._all_requested = True
 
     def note_loaded(self, shapes: Mapping[str, Shape]) -> None:

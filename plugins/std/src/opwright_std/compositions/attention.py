@@ -77,7 +77,7 @@ def in_window(b: BodyContext) -> Expression | None:
 
 
 def attention_by_mask(b: BodyContext) -> bool:
-    """Emit attention or its gradient with window and from_end as a mask; return False if unused."""
+    """Emit attention or its gradient with window and from_end as a mask; False if not needed."""
     if b.attr("softcap") or not (b.attr("window") or b.attr("from_end")):
         return False
     mask = None if not b.has_input("mask") else read(b, "mask")

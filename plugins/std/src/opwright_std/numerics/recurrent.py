@@ -23,7 +23,7 @@ class Step(NamedTuple):
 
 
 class StepGrads(NamedTuple):
-    """Gradients of x_part, h_part, the old cell, and the old state where it is read directly."""
+    """Gradients of x_part, h_part, the old state where it is read directly, and the old cell."""
 
     x_part: Array
     h_part: Array

@@ -114,7 +114,7 @@ TAKE_ALONG_AXIS = (
 
 
 def scatter_shape(ctx: InferContext) -> None:
-    """The output has the shape of x; updates has that of index, longer than x only along axis."""
+    """The output is like x; index and updates have one shape, longer than x only along axis."""
     axis = _axis_of_both(ctx)
     x, index = ctx.input("x").shape, ctx.input("index").shape
     ctx.require_shape("updates", index)

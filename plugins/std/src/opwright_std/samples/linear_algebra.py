@@ -46,7 +46,7 @@ def triangular_system(draw: Draw) -> Drawn:
 
 
 def groups(draw: Draw) -> Drawn:
-    """Draw rows sorted by group, the ends of the groups, and a matrix per group or more rows."""
+    """Draw rows sorted by group, the ends of the groups, and a matrix per group or other rows."""
     n, k, m, count = draw.length, draw.other_length(), draw.other_length(), 3
     inputs = {"x": draw.floats((n, k))}
     if draw.definition.op_type == "grouped_outer":

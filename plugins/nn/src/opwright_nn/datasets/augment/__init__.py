@@ -2,8 +2,8 @@
 
 Images are [channels, height, width] or [n, channels, height, width], uint8 in [0, 255] or floats in
 [0, 1]; results have their dtype. Random functions take a `numpy.random.Generator`, such as the
-``rng`` of ``map(item, rng)``, and draw separately for each image of a batch. The other functions
-are deterministic, like the torchvision functions.
+``rng`` of ``map(item, rng)``, and draw for each image of a batch. The other functions are
+deterministic, like the torchvision functions.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def resize(images: Images, size: int | Sequence[int]) -> Images:
     rows, columns = checks.check_sizes(who, "size", size, rank=2, at_least=1)
     if not all(batch.shape[2:]):
         raise ShapeError(
-            f"{who}: images must not be empty, got shape {list(batch.shape)}; pass pixels"
+            f"{who}: images must have pixels, got shape {list(batch.shape)}; pass larger images"
         )
     return as_given(_resample(to_float(batch), rows, columns), images)
 
