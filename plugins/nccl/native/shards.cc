@@ -1,5 +1,5 @@
-// dist.unshard, as one operator or as start and wait, and dist.shard, for CUDA. These
-// operators only move data.
+// dist.unshard, as one operator or as start and wait, and dist.shard, for CUDA. These operators
+// only move data.
 #include <algorithm>
 #include <cstdint>
 #include <string>

@@ -22,8 +22,8 @@ struct Window {
   static constexpr int kColumns = columns;
   static constexpr int kDown = down;
   static constexpr int kAcross = across;
-  // Besides the last window that covers an element, at most kAbove windows above this window and
-  // kLeft windows to its left cover the element.
+  // Besides the last window that covers an element, at most kAbove windows above that window and at
+  // most kLeft windows to the left of it cover the element.
   static constexpr int kAbove = (rows - 1) / down;
   static constexpr int kLeft = (columns - 1) / across;
 };

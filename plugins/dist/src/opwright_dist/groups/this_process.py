@@ -50,8 +50,8 @@ def new_group(name: str, ranks: Sequence[int]) -> Group:
 def new_groups(name: str, parts: Sequence[Sequence[int]]) -> Group:
     """Partition all processes into groups that share a name; every process must call this.
 
-    In each process, the name refers to the group with this process, so all processes build the same
-    program::
+    In each process, the name refers to the group that contains the process, so all processes build
+    the same program::
 
         dist.new_groups("tensor", [[0, 1], [2, 3]])  # each group partitions layers
         dist.new_groups("data", [[0, 2], [1, 3]])  # each group averages gradients

@@ -34,7 +34,7 @@ def dist_compare(graph: Graph) -> None:
         raise ProgramError(
             f"{ops[0].type.removesuffix('_start')}: a collective must be outside loops and "
             "branches, since their path depends on the data of each process, got a collective "
-            f"inside for group {ops[0].attrs['group']!r}; move it out"
+            f"of group {ops[0].attrs['group']!r} inside; move it out"
         )
     if not ops or not graph.is_served("dist.compare_plans"):
         return

@@ -212,7 +212,7 @@ class _Writer:
     ) -> tuple[Sample, tuple[str, int]] | None:
         """Resize the sample so that one of its inputs reads a written variable.
 
-        Return the sample, and slot and index of this input, or None if no input fits.
+        Return the sample, and the slot and index of this input, or None if no input fits.
         """
         meta = self._written[name]
         in_place = {slot.aliases for slot in definition.proto.outputs}

@@ -47,7 +47,7 @@ _MOST_ELEMENTS: Final = 2**14
 
 
 def concerns(subject: OperatorSubject) -> bool:
-    """Return whether a program may contain the operator, that is, it is not plan-only."""
+    """Return whether a program may contain the operator, that is, whether it is not plan-only."""
     return not subject.definition.plan_only
 
 
