@@ -274,7 +274,7 @@ def test_a_model_that_cannot_be_bundled_runs_without_the_cache(
 @pytest.mark.parametrize(
     "option", [{"scope": True}, {"options": {}}, {"off": "0"}, {"unwritable": True}]
 )
-def test_plans_are_not_cached_if_the_cache_is_off_or_unwritable_or_a_scope_is_given(
+def test_plans_are_not_cached_if_the_cache_is_off_or_unwritable_or_scope_or_options_are_given(
     option: dict[str, Any], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "off" in option:

@@ -243,7 +243,7 @@ def test_every_operator_is_defined_on_request() -> None:
     assert all(torch._C._jit_get_schemas_for_operator(torch_name(t)) for t in types)
 
 
-def test_several_threads_can_use_a_new_operator_at_the_same_time() -> None:
+def test_several_threads_can_use_an_operator_for_the_first_time_simultaneously() -> None:
     program = """
 import threading, torch
 from opwright_torch import ops
