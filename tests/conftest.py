@@ -70,7 +70,7 @@ HAS_GPU = shutil.which("nvidia-smi") is not None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip tests that this machine or run excludes, with reasons; mark tests as `first_part`."""
+    """Skip tests that this machine or run excludes, with reasons; mark the `first_part` tests."""
     sample_grids(config, items)
     skip = pytest.mark.skip(reason="no NVIDIA GPU on this machine")
     folders = {Path(__file__).parent / name for name in FIRST_PART}

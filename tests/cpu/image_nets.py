@@ -59,7 +59,7 @@ class Net:
         return call(x=self.x), Counter(network.placement().types)
 
     def check(self, fetch: Sequence[Any] = ()) -> Counter[str]:
-        """Compare runs with each choice of passes to a run without passes; return op counts."""
+        """Compare runs with each choice of passes to a run without passes; count operators."""
         plain, _ = self.run([], fetch)
         types: Counter[str] = Counter()
         for passes in PASSES:

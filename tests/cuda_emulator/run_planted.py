@@ -20,7 +20,7 @@ class Shape(ctypes.Structure):
 
 
 def allocate(numbers: list[float]) -> ctypes.c_void_p:
-    """Return memory with exactly the size of these floats, so the sanitizer detects overruns."""
+    """Return memory that contains exactly these floats, so the sanitizer detects overruns."""
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     memory = ctypes.c_void_p(libc.malloc(ctypes.c_size_t(4 * len(numbers))))

@@ -63,7 +63,7 @@ def _native_settings(package: str) -> list[str]:
 
 
 def _environ() -> dict[str, str]:
-    """Return variables that let an ordinary interpreter load sanitized libraries."""
+    """Return environment variables that let an ordinary interpreter load sanitized libraries."""
     libraries = [_find_library(name) for name in ("libasan.so", "libubsan.so", "libstdc++.so")]
     return {
         "LD_PRELOAD": " ".join(libraries),

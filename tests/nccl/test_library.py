@@ -1,4 +1,4 @@
-"""Without a GPU, NCCL is found, opened and queried for ids; a missing or old NCCL is reported."""
+"""NVIDIA's NCCL is opened and creates ids without a GPU; a missing or old NCCL is reported."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ CRASH = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
 
 
 def test_doctor_accepts_a_kernel_for_a_device_that_no_plugin_provides(site):
-    """A kernel for an unprovided device belongs to a package extra that is not installed."""
+    """A kernel for a device that no plugin provides belongs to an extra that is not installed."""
     hook = "registry.add('acme.swish', device='gpu', dtypes='*', kernel='not_there:k')\n"
     site.add("acme")
     site.add("more", KERNEL_HOOK + hook)

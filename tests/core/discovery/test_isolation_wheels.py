@@ -68,7 +68,7 @@ def compile_library(folder: Path, name: str, entry: str, fault: str) -> bytes:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """All `fixture_wheels` plugins whose import terminates; three of these plugins work."""
+    """All `fixture_wheels` plugins whose import does not hang; three of these plugins work."""
     folder = tmp_path_factory.mktemp("isolation")
     wheels = [
         write_wheel(folder, name, table, version=VERSION) for name, table in PYTHON_PLUGINS.items()

@@ -62,7 +62,7 @@ def test_the_memory_of_one_large_call_is_freed(call: str) -> None:
 
 
 def test_a_small_workspace_is_kept_and_a_large_workspace_is_recreated() -> None:
-    """Plans are kept for both workspaces; only the instance with the large workspace is freed."""
+    """The plan is kept in both cases; only the instance with the large workspace is freed."""
     run_child(
         "return ow.ops.sort(np.arange(n, dtype=np.float32)[::-1].copy())",
         """

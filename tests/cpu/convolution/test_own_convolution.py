@@ -111,7 +111,7 @@ def test_results_and_gradients_match_float64(case: Case, n_threads: int) -> None
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6 * float(np.abs(b).max()))
 
 
-# tanh is excluded because its results are small, but its arguments and their errors are large.
+# tanh is excluded because its results are small compared with its arguments and their errors.
 @pytest.mark.parametrize("activation", ["", *(name for name in ACTIVATIONS if name != "tanh")])
 @pytest.mark.parametrize(
     "case",

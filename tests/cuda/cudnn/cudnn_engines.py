@@ -1,8 +1,8 @@
 """Queries the real cuDNN for engines of convolutions on given GPUs, even without these GPUs.
 
 ``cudnn_engines.py FOLDER`` prints, as JSON, the engine chosen for each graph of each convolution,
-or the reason why no engine was found. If there is no driver library, a substitute is written to
-FOLDER; cuDNN needs only a library with this name.
+or the reason why no engine was found. If there is no driver library, a substitute of the same
+name is written to FOLDER, which is enough for cuDNN.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def _graded() -> list[str]:
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Return a gradient operator on values of its forward operator, some of them changed."""
+    """Return a gradient operator on the values of its forward operator, some of them changed."""
     listed = samples()[rng.choice(_graded())]
     number = rng.randrange(len(listed))
     sample = listed[number]

@@ -1,4 +1,4 @@
-"""``opwright bench`` times and compares kernels alternately, or reports why they do not run."""
+"""``opwright bench`` times kernels in turn and compares them, or reports why they do not run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests mypy reports for calls after ``opwright stubs``, with additional operators installed."""
+"""Tests what mypy reports for calls after ``opwright stubs``, with more operators installed."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def split_clauses(words: list[str]) -> list[list[str]]:
 
 def test_labels_match_the_grammar():
     texts, labels = sentences.opinions(500, seed=3)
-    # "to be fair" and "from start to finish" contain none of the words by which clauses are parsed.
+    # "to be fair" and "from start to finish" contain no word that find_label looks for.
     assert [find_label(text) for text in texts] == labels
     assert {len(text.split()) for text in texts} <= set(range(9, 23))
 

@@ -1,4 +1,4 @@
-"""Tests that nn.train matches a manual loop bitwise, and its reports, data and errors."""
+"""Tests that nn.train matches a manual loop bitwise, and tests its reports, data and errors."""
 
 from __future__ import annotations
 

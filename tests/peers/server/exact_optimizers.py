@@ -1,4 +1,4 @@
-"""Computes NAdam and RAdam to 50 digits for betas near 1, where PyTorch steps are inexact."""
+"""Computes NAdam and RAdam with 50 digits for betas near 1, where PyTorch steps are inexact."""
 
 from __future__ import annotations
 

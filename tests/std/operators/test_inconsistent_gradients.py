@@ -112,7 +112,7 @@ WRONG = (-1, 16, -(2**31), 2**31 - 1)
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("library", ["numpy", "onednn"])
 def test_an_index_outside_of_the_image_is_refused(library: str, data_format: str) -> None:
-    """A file can contain such an index; a child process tests it, as a bug overwrites memory."""
+    """A file can contain such an index; a child process tests it, as a bug may overwrite memory."""
     script = Path(__file__).parent / "pool_at_a_wrong_place.py"
     command = [sys.executable, script, library, data_format, *map(str, WRONG)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)

@@ -50,7 +50,7 @@ def test_a_power_loss_leaves_one_complete_generation(tmp_path, model, disks, pre
             left.mkdir()
             disk.write_after_loss(left, draws, share, tear)
             value = model.load_value(left / "model")
-            # A generation is durable after the fsync that follows the rename of the generation.
+            # A generation is durable after the fsync that follows its rename.
             assert value == (width, 2) or (value == (3, 1) and number <= safe_at), number
             shutil.rmtree(left)
         if number < len(operations):
