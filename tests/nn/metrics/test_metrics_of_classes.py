@@ -53,7 +53,7 @@ def test_average_precision_is_the_sum_of_precision_weighted_by_recall_steps():
     assert np.isnan(collected(nn.metrics.AveragePrecision(), scores, labels * 0).result())
 
 
-def test_auc_for_several_classes_is_the_mean_of_the_one_versus_rest_areas():
+def test_auc_and_average_precision_of_several_classes_are_means_of_one_versus_rest_values():
     for kind in (nn.metrics.AUC, nn.metrics.AveragePrecision):
         each = [collected(kind(), THREE[:, c], (c == TRUE).astype(int)).result() for c in range(3)]
         assert collected(kind(), THREE, TRUE).result() == pytest.approx(np.mean(each))

@@ -30,7 +30,7 @@ SUBJECT = (OperatorSubject, KernelSubject)
 
 
 def concerns(subject: OperatorSubject | KernelSubject) -> bool:
-    """Return whether the subject has its own attributes; gradients share operator attributes."""
+    """Return whether the subject has its own attributes; a gradient has those of its operator."""
     definition = subject.definition
     return bool(definition.proto.attrs) and (
         find_forward(definition.op_type, subject.context) is None
@@ -38,7 +38,7 @@ def concerns(subject: OperatorSubject | KernelSubject) -> bool:
 
 
 def check(subject: OperatorSubject | KernelSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield out-of-range values that are not refused by name, and valid values that fail."""
+    """Yield invalid values that are not refused by name, and valid values that fail."""
     if isinstance(subject, OperatorSubject):
         yield from _check_outside(subject)
     else:
