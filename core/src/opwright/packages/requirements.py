@@ -74,7 +74,7 @@ def _read_requirements(distribution: str) -> list[re.Match[str]]:
 def find_missing_for(module: str, distribution: str) -> list[str]:
     """Return the requirements to install for a top-level module that a distribution imports.
 
-    The result is the missing requirement with the name of the module. If no requirement has it, all
+    The result is the missing requirement with the name of the module. If none has this name, all
     missing requirements are returned, because a module and its distribution may differ in name.
     """
     missing = find_missing(distribution)
