@@ -269,8 +269,8 @@ def _from_dlpack(value: Any, who: str) -> Array:
         code, _ = value.__dlpack_device__()
         if int(code) not in HOST_CODES:
             raise DeviceNotFoundError(
-                f"{who}: no installed plugin runs operators on arrays of DLPack device type "
-                f"{int(code)}, got {type(value).__name__}; copy it to the host"
+                f"{who}: must be on a device of an installed plugin, got an array of type "
+                f"{type(value).__name__} on DLPack device type {int(code)}; copy it to the host"
             )
         return _runtime.read_host_array(value, who)
 

@@ -324,8 +324,8 @@ def _name(first: _Argument, place: tuple[int, int], context: Context) -> DeviceN
     name = find_device_name(*place, context)
     if name is None:
         raise DeviceNotFoundError(
-            f"{first.who}: no installed plugin runs operators on arrays of DLPack device type "
-            f"{place[0]}, got {type(first.value).__name__}; copy it to the host"
+            f"{first.who}: must be on a device of an installed plugin, got an array of type "
+            f"{type(first.value).__name__} on DLPack device type {place[0]}; copy it to the host"
         )
     return name
 
