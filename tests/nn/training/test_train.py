@@ -213,7 +213,7 @@ def test_accumulation_and_clipping_belong_to_the_optimizer(small, train):
         ({"resume": "latest"}, AttributeValueError, "resume needs the callback Checkpoint"),
         ({"callbacks": ["stop"]}, AttributeTypeError, r"callbacks\[0\] must be a Callback"),
         ({"callbacks": 3}, AttributeTypeError, "callbacks must be a list of callbacks"),
-        ({"metrics": ["accuracy"]}, AttributeTypeError, "metrics must be a mapping by name"),
+        ({"metrics": ["accuracy"]}, AttributeTypeError, "metrics must map names to metrics"),
         ({"metrics": {"a": 3}}, AttributeTypeError, r"metrics\['a'\] must be a Metric"),
         (
             {"metrics": {"a": nn.metrics.Accuracy()}},

@@ -49,8 +49,8 @@ def _own_shard_shape(ctx: InferContext) -> None:
     if wanted not in {-1, rank}:
         raise DistError(
             "dist.shard: a program with sharded states must run on the rank that built "
-            f"it, {wanted}, got rank {rank}; save it with opwright_nn.checkpoint.save, or "
-            "with opwright_dist.whole_program and gather_state"
+            f"it ({wanted}), got rank {rank}; save the program with "
+            "opwright_nn.checkpoint.save, or with opwright_dist.whole_program and gather_state"
         )
     _shard_shape(ctx)
 

@@ -72,7 +72,7 @@ def split_metrics(
     """Return the user's metrics: variables by name, and metrics that accumulate."""
     if metrics is not None and not isinstance(metrics, Mapping):
         raise AttributeTypeError(
-            f"train: metrics must be a mapping by name, got {metrics!r}; write "
+            f"train: metrics must map names to metrics, got {metrics!r}; write "
             "metrics={'accuracy': nn.metrics.Accuracy(scores, 'label')}"
         )
     values, objects = {}, {}

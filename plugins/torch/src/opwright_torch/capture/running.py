@@ -171,8 +171,8 @@ class FunctionalRun(torch.fx.Interpreter):
             value = other.meta.get("example_value")
             if getattr(value, "requires_grad", False) and _memory(other) == memory:
                 raise CaptureError(
-                    f"capture: {n} changes {other}, which requires gradients, through a detached "
-                    "alias"
+                    f"capture: {n} modifies {other} through a detached alias, but {other} requires "
+                    "gradients"
                 )
 
     def _run_straight(self, n: Node) -> Any:
