@@ -69,7 +69,7 @@ std::shared_ptr<void> HoldManaged(Managed* managed) {
           }};
 }
 
-// Returns the tensor of a Tensor or of a variable, or null for arrays of other libraries.
+// Returns the tensor of a TensorHandle or ScopeVariable, or null for an array of another library.
 std::shared_ptr<const Tensor> FindTensor(const py::handle& array) {
   if (py::isinstance<TensorHandle>(array)) return array.cast<TensorHandle&>().tensor;
   if (py::isinstance<ScopeVariable>(array)) return array.cast<ScopeVariable&>().tensor();

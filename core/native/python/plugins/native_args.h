@@ -16,8 +16,8 @@ namespace opwright {
 // the C API, because lowering calls it for every kernel that is prepared.
 std::vector<std::vector<Meta>> ToMetas(py::handle slots);
 
-// Attributes as the ABI's structs, with the memory that they point to. The memory is held by
-// unique_ptrs, because it must not move once `attrs` points to it.
+// Converts attributes to structs of the ABI, and owns the memory that these structs point to. The
+// memory is held by unique_ptrs, because it must not move once `attrs` points to it.
 class AttrStore {
  public:
   // Converts tuples of the name, AttrType and value of each present attribute.

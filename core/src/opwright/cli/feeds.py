@@ -39,7 +39,7 @@ def add_feed_argument(parser: argparse.ArgumentParser, purpose: str = "") -> Non
 def read_feed(who: str, text: str) -> tuple[str | None, Shape, str | None]:
     """Parse name, shape and dtype from ``x=32x784``, ``x=()``, ``label=32x1:int64`` or ``32x784``.
 
-    ``n``, the batch of a bundle, is -1; an omitted name or dtype is None.
+    A dimension ``n``, the batch of a bundle, becomes -1. An omitted name or dtype becomes None.
 
     Raises
     ------

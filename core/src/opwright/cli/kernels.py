@@ -118,7 +118,7 @@ def _known_devices(context: Context, kernels: Iterable[_Kernel]) -> list[str]:
 
 
 def _known_dtypes(kernels: Iterable[_Kernel]) -> list[str]:
-    """Return the dtypes that a kernel names, or all if a kernel supports any dtype."""
+    """Return the dtypes that the kernels name, or all if one of them supports every dtype."""
     named = {dtype for registration, _ in kernels for dtype in registration.dtypes}
     return [dtype for dtype in DTYPES if fits_dtype(named, dtype)]
 

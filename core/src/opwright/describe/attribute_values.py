@@ -109,7 +109,7 @@ def _as_float(value: int) -> float | int | None:
 
 
 def find_inexact(values: Iterable[AttrValue | None]) -> int | None:
-    """Return the first integer that no double equals in the values of FLOAT attributes, or None."""
+    """Return the first integer in FLOAT attributes that no double represents exactly, or None."""
     numbers = (n for value in values for n in (value if isinstance(value, tuple) else (value,)))
     return next((number for number in numbers if isinstance(number, int)), None)
 

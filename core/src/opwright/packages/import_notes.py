@@ -191,8 +191,8 @@ def _judge(ended: list[EndedImport]) -> None:
 def _write_note(folder: str | None, subject: str, package: Package) -> tuple[str, int] | None:
     """Write a note and lock it; return its path and descriptor, or None if that fails.
 
-    The lock ends with the process. A process id would not suffice, since containers that share the
-    folder use the same ids.
+    The lock is released when the process ends. A process id would not suffice, since containers
+    that share the folder use the same ids.
     """
     if folder is None:
         return None

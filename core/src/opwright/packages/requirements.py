@@ -99,7 +99,7 @@ def _is_installed(name: str) -> bool:
 
 
 def _normal(requirement: str) -> str:
-    """Return the name in a requirement, or a module name, normalized as in packaging."""
+    """Return the name of a requirement or module, normalized as by the package `packaging`."""
     name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
 

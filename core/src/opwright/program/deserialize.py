@@ -123,7 +123,7 @@ def _read_var(block: Block, message: Message) -> Variable:
 def _read_operator(
     block: Block, definition: OpDefinition, version: int, description: dict[str, Any]
 ) -> Operator:
-    """Return the operator of a description, after the checks of `Block.append_op`."""
+    """Check a description as `Block.append_op` would, and return the operator that it describes."""
     proto = definition.proto
     if version != proto.version:
         description = _upgrade(definition, version, description)

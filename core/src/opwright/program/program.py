@@ -274,7 +274,7 @@ class Program:
         self.touch()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Programs are pickled in serialized form, since operator definitions have functions.
+        # A program is pickled as serialized bytes, because operator definitions contain functions.
         from opwright.program.serialize import program_to_bytes
 
         fields = {

@@ -85,14 +85,14 @@ class CompiledSource:
         return read_feed(value, spec.label, spec.dtype, self._device, self._target.context)
 
     def __call__(self, arrays: tuple[Any, ...]) -> LoweredPlan:
-        """Return the plan for ready feeds, given in order, and the current scope.
+        """Return the plan for converted feeds, in the order of `feeds`, and for the current scope.
 
         Raises FeedError for a feed of a wrong dtype or shape.
         """
         return self.make_plan(self.request(arrays))
 
     def request(self, arrays: tuple[Any, ...]) -> LowerRequest:
-        """Return the request for ready feeds, given in order, and the current scope."""
+        """Return the request for converted feeds, in order, and for the metas of the scope."""
         pairs = list(zip(self.feeds, arrays, strict=True))
         given = {spec.name: check_array(array, spec) for spec, array in pairs}
         tensors = (spec.name for spec, array in pairs if isinstance(array, _runtime.Tensor))

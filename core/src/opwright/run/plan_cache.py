@@ -93,7 +93,7 @@ def may_keep() -> bool:
 
 
 def find_place(path: object) -> Place | None:
-    """Return the place of a saved folder, or None if its plans are not stored."""
+    """Return the `Place` of the state saved in a folder, or None if its plans are not stored."""
     folder = find_cache_folder()
     if folder is None or not may_keep() or not isinstance(path, str | os.PathLike):
         return None

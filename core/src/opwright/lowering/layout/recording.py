@@ -1,4 +1,4 @@
-"""Records calls of the plan builder of the runtime, for a bundle that repeats them.
+"""Records the calls of the runtime's plan builder, so that a bundle can repeat them.
 
 The numbers in a plan become tokens. A number that may depend on the batch is a `Size`, an estimate
 is an `About`, and all other numbers are the same for all batches of a range.

@@ -30,8 +30,8 @@ class PassGraph(Graph):
         """Choose the kernel of `has_kernel` if it prefers the value of `attr` in ``op``.
 
         Return whether a kernel was chosen; all its other preferences must also be met. Kernels
-        after the last one with this preference (`opwright.kernel.KernelEntry.prefers`) are not
-        prepared.
+        that rank below every kernel with this preference (`opwright.kernel.KernelEntry.prefers`)
+        are not prepared.
         """
         return find_preferring_kernel(op, attr, self)
 

@@ -53,7 +53,7 @@ class PlanSource:
         return read_feed(value, label, spec.dtype, open_device(HOST, context), context)
 
     def __call__(self, arrays: tuple[Any, ...]) -> Any:
-        """Return the plan for ready feeds, given in order; FeedError if the bundle lacks one."""
+        """Return the plan for converted feeds, in order; FeedError if the bundle lacks one."""
         return self._find_plan(arrays)
 
 

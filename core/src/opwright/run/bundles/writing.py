@@ -1,4 +1,4 @@
-"""Writes bundles by lowering a network for a range of batches and joining equal plans."""
+"""Writes bundles: lowers a network for a range of batch sizes, and joins equal plans."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def write_bundle(
     feeds: Mapping[str, Shape] | None = None,
     batch: tuple[int, int] | None = None,
 ) -> None:
-    """Write the plans of a compiled network for a range of batches, see `Network.bundle`.
+    """Write the plans of a compiled network for a range of batch sizes, see `Network.bundle`.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The operators with a common prefix, as attributes of a module.
 
-The `Namespace` of the runtime first looks into the ``__table__`` of the module, which contains the
-variable with the guarded Context, the Context of the names (None is the default Context), and the
-functions of this Context by name. So a known name costs one lookup, and still depends on the
+The runtime's `Namespace` first looks up a name in the module's ``__table__``. The table consists of
+the context variable with the guarded Context, the Context of the functions (None for the default
+Context), and the functions by name. So a known name costs one lookup, and still depends on the
 Context of this thread or task. `Finder.find` handles all other names.
 """
 
