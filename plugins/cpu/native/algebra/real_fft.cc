@@ -46,8 +46,8 @@ struct RealLines {
   std::vector<T> turns_;  // exp(i pi k / h) for k up to h
 };
 
-// Computes the h + 1 outputs of a real line from z, the transform of its h pairs as complex
-// numbers.
+// Computes the h + 1 outputs for a line of 2 h real numbers from `z`, the transform of the same
+// line as h complex numbers.
 template <typename T>
 OPWRIGHT_CPU_CLONES void Separate(int64_t h, int64_t width, const T* turns, Planes<T> z,
                                   Planes<T> out) {

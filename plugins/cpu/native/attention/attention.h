@@ -28,7 +28,7 @@ constexpr int64_t kKeyBlock = 384;
 constexpr int64_t kFewKeys = 128;
 constexpr int64_t kFewQueries = 16;
 
-// Rounds a number of keys up to a multiple of the widest vector, 16 elements.
+// Rounds a number of keys up to a multiple of 16, the number of elements in the widest vector.
 constexpr int64_t RoundUpKeys(int64_t keys) { return (keys + 15) / 16 * 16; }
 
 // The positions of a unit's rows in an array. Units are either consecutive matrices or the heads of

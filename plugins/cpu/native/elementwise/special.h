@@ -7,8 +7,8 @@
 //   ErfInv              within 4 ulp
 //
 // These errors were measured against mpmath. Arguments up to 0 are far arguments, for which the C
-// library and reflection formulas are used. The errors of these formulas are relative to the larger
-// of two terms.
+// library and reflection formulas are used. A reflection formula adds two terms, and its error is
+// relative to the larger term.
 #ifndef OPWRIGHT_CPU_ELEMENTWISE_SPECIAL_H_
 #define OPWRIGHT_CPU_ELEMENTWISE_SPECIAL_H_
 

@@ -37,7 +37,7 @@ Broadcast::Broadcast(const std::vector<int64_t>& dims, const std::vector<bool>& 
     out_stride *= span.size;
     if (!span.reduced) x_stride *= span.size;
   }
-  // Threads divide the loops down to a depth with enough iterations for equal shares.
+  // Threads divide as many of the outer loops as are needed for nearly equal shares.
   while (split_ + 1 < loops_.size() && n_pieces_ * loops_[split_].size < 64) {
     n_pieces_ *= loops_[split_++].size;
   }

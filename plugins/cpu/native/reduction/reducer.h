@@ -82,11 +82,11 @@ class Reducer {
   reducer::Stages stages_;
 };
 
-// Integers are summed and multiplied in unsigned 64 bits, where wrapping is defined.
+// Integers are summed and multiplied as uint64_t, because overflow of unsigned integers is defined.
 template <typename T>
 using Wide = std::conditional_t<std::is_floating_point_v<T>, T, uint64_t>;
 
-// The type in which values are summed, unsigned for signed integers, so wrapping is defined.
+// The type in which values are summed. Integers use an unsigned type, whose overflow is defined.
 template <typename T, bool = std::is_integral_v<T>>
 struct SumTypeOf {
   using Type = T;

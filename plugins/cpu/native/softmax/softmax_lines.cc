@@ -39,7 +39,7 @@ constexpr int64_t kLanes = 16;
 
 // The exponentials of the last elements of a line, if these do not fill a vector. They are computed
 // in a vector that ends with the line, and lanes of elements that have already been counted are
-// zeroed. If the last elements were processed one by one, they would take longer than all others.
+// zeroed. Processing the last elements one by one would take longer than the rest of the line.
 template <typename T>
 struct LastPowers {
   OPWRIGHT_CPU_INLINE LastPowers(const T* x, int64_t n, T maximum) {

@@ -19,8 +19,8 @@ struct Scores {
   }
 };
 
-// Reads a line once and its label at the same time. Outputs may share memory with x, because they
-// are written later.
+// Reads each element of a line once, and the label of the line at the same time. Outputs may share
+// memory with x, because they are written later.
 template <Left left, typename Line, typename T>
 OW_INLINE Scores<Compute<T>> ReadScores(Line& line, const T* x, const Labels& labels) {
   const int64_t stored = line.is_there ? labels.Read(line.line) : 0;
@@ -182,9 +182,9 @@ __global__ void cross_entropy_soft_grad_lines(T* x_grad, T* label_grad, const T*
 
 // ---- accuracy -----------------------------------------------------------------------------------
 
-// Writes whether fewer than k classes rank before the label. Classes with a higher score, and
-// classes with an equal score and a lower index, rank before it. NaN ranks before every number, and
-// a label whose score is NaN is never right.
+// Writes for each line whether fewer than k classes rank before its label. Classes with a higher
+// score, and classes with an equal score and a lower index, rank before the label. NaN ranks before
+// every number, and a label whose score is NaN is never right.
 template <typename Line, typename T>
 __global__ void is_right_lines(bool* is_right, const T* x, Labels labels, int64_t k, Lines lines,
                                int32_t width) {

@@ -1,6 +1,6 @@
-// One step of lstm, gru and rnn between the products, forward and backward, with one thread per
-// element of the state. Rows of x and out have the order of x; rows of all other arrays are in time
-// order.
+// The part of a step of lstm, gru and rnn between the matrix products, forward and backward. One
+// thread computes one element of the state. Rows of x and out have the order of x; rows of all
+// other arrays are in time order.
 #include "recurrent.h"
 
 using namespace opwright_cuda;

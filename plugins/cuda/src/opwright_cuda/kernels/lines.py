@@ -177,7 +177,8 @@ def team_to_read(lines: Lines, may_split: bool = False) -> Team:
 def _vector_of(lines: Lines, ctype: str, item_bytes: int) -> int:
     """Return the number of elements that a thread of a `ctype` team reads as a vector."""
     vector = VECTOR_BYTES // item_bytes
-    # Blocks may start a line with single elements, which would be too slow with few lanes.
+    # A block reads the unaligned start of a line one element at a time. A team of few lanes would
+    # be too slow at this, so the length of its vectors divides the length of the line.
     if ctype == "LaneTeam":
         return math.gcd(vector, lines.length)
     return vector if ctype == "BlockTeam" else 1
