@@ -47,7 +47,7 @@ class KernelChoices:
             if candidate["verdict"] == "chosen":
                 return f"{device}/{candidate['library']}"
         otherwise: str = answer["otherwise"]
-        # The reason follows the comma; only the details of an operator show it.
+        # The text after the comma is the reason, which is shown only in the details of an operator.
         return otherwise.partition(",")[0] or f"no kernel on {device}"
 
     def _ask(self, op_type: str, device: str, dtype: str | None) -> dict[str, Any]:

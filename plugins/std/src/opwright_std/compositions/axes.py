@@ -1,4 +1,4 @@
-"""Splitting an axis into several axes, even if other dimensions are unknown."""
+"""Splits an axis into several axes, even if other dimensions are unknown."""
 
 from __future__ import annotations
 

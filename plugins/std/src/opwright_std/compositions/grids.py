@@ -1,4 +1,4 @@
-"""grid_sample composed of gathers and products, for its second gradient."""
+"""grid_sample, composed of gathers and products to compute its second gradient."""
 
 from __future__ import annotations
 

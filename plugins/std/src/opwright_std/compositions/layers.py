@@ -1,4 +1,4 @@
-"""Layers composed of simpler operators, for their second gradients."""
+"""Layers, composed of simpler operators to compute second gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses composed of simpler operators, for their second gradients."""
+"""Losses, composed of simpler operators to compute second gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalizations and softmax composed of simpler operators, for their second gradients."""
+"""Normalizations and softmax, composed of simpler operators to compute second gradients."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def gelu(x: Array, out: Array, *, approximate: str) -> None:
 def _gelu_gate(x: Array, out: Array, approximate: str) -> None:
     """Write gelu(x) / x: the normal distribution function, or its sigmoid approximation."""
     if approximate == "tanh":
-        # (1 + tanh(z)) / 2 = sigmoid(2 z); x is bounded since its cube might overflow.
+        # (1 + tanh(z)) / 2 = sigmoid(2 z). x is clipped, because its cube might overflow.
         end = _GELU_END[approximate]
         bounded = np.minimum(np.maximum(x, -end), end)
         np.square(bounded, out=out)

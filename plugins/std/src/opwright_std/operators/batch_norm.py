@@ -62,8 +62,8 @@ def batch_norm(
 def _mean(x: Array, axes: tuple[int, ...], work: Array) -> Array:
     """Return the mean of each channel; `work` is overwritten.
 
-    The mean is computed from differences to the first element, so it is exact if all elements are
-    equal. A small error would dominate deviations near 0.
+    The mean is the first element plus the mean difference from it, so it is exact if all elements
+    are equal. Otherwise, a small error would dominate deviations near 0.
     """
     first = x[(slice(1), slice(None), *(slice(1) for _ in axes[1:]))]
     first = np.where(np.isfinite(first), first, x.dtype.type(0))

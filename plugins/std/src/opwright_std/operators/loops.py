@@ -104,7 +104,7 @@ def _measure(ctx: InferContext) -> dict[str, int]:
 
 
 def _scan_shape(ctx: InferContext) -> None:
-    """The outputs are carried values, and outputs of the body stacked along a new first axis."""
+    """Set the outputs: final carried values, and body outputs stacked along a new first axis."""
     elements = ctx.block_metas("body", ctx.attr("body_xs"))
     if len(elements) != len(ctx.inputs("xs")):
         ctx.fail(

@@ -1,4 +1,4 @@
-"""Negative log-likelihood of class ids, from logarithms of probabilities."""
+"""Negative log-likelihood of class ids, computed from log-probabilities."""
 
 from __future__ import annotations
 

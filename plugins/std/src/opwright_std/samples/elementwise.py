@@ -28,7 +28,7 @@ def nan_to_num(draw: Draw) -> Drawn:
 
 
 def polygamma(draw: Draw) -> Drawn:
-    """Draw numbers above the poles, and an order that keeps results in the range of a dtype."""
+    """Draw positive numbers, which are not poles, and an order of at most 3 to avoid overflow."""
     draw.loses_tails = "negative integers are poles"
     inputs = draw.propose()
     if inputs is None:

@@ -61,7 +61,7 @@ def unfolded(draw: Draw) -> Drawn:
 
 
 def folded(draw: Draw) -> Drawn:
-    """Draw the windows of an image as columns (im2col)."""
+    """Draw columns, each of which contains one window of an image, as in im2col."""
     windows, sizes = _windows(draw)
     counts = _count(windows, sizes)
     area = windows["kernel"][0] * windows["kernel"][1]

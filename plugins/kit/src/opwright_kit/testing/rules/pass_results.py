@@ -59,7 +59,7 @@ class Compared(NamedTuple):
 
 
 def check(subject: PassSubject, context: CheckContext) -> Iterator[Finding]:
-    """Yield a finding for changed results, or if the pass does not change any program."""
+    """Yield a finding for each changed result, or for a pass that changes no program."""
     n_changed = 0
     programs: list[DrawnProgram] = []
     for program, compared, fault in compare_programs(subject, context):

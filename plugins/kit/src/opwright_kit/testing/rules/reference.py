@@ -185,7 +185,7 @@ def _overflows_above(dtype: str) -> float:
 
 
 def _tolerance(dtype: str, sample: Sample, array: Array) -> float:
-    """Return ``ulps * eps * sqrt(terms)``; the shapes determine the number of terms of a sum."""
+    """Return ``ulps * eps * sqrt(terms)``; the shapes determine `terms`, the length of a sum."""
     sizes = [a.size for arrays in sample.inputs.values() for a in arrays]
     dims = [dim for arrays in sample.inputs.values() for a in arrays for dim in a.shape]
     terms = max([1, *dims, max(sizes, default=1) // max(array.size, 1)])

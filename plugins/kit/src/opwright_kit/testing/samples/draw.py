@@ -154,7 +154,7 @@ class Draw:
         self.most_elements = case.most_elements
         self._others = case.others
         self._progress = progress
-        # Some operators reject every call with the defaults of all attributes.
+        # Some operators reject every call in which all attributes have their default values.
         plain = case.plain and progress < _PLAIN_UNTIL
         self.attrs = attributes.draw(definition, case.attrs, dtype, plain, rng)
 
