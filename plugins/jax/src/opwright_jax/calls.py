@@ -32,8 +32,8 @@ class Forward(NamedTuple):
     """A computation whose gradients are wanted.
 
     A `Forward` returns the results of `of`, followed by all other values that the gradients read,
-    except arguments. The gradients of the results `given` determine the gradients of the arguments
-    `wanted`.
+    except arguments. The gradients of the results in `given` determine the gradients of the
+    arguments in `wanted`.
     """
 
     of: What
@@ -44,9 +44,9 @@ class Forward(NamedTuple):
 class Vjp(NamedTuple):
     """The gradients of a computation.
 
-    The arguments of a `Vjp` are the arguments of `of`, then the values of the variables `saved` by
-    its `Forward`, then the gradients of the results `given`. Its results are the gradients of the
-    arguments `wanted`.
+    A `Vjp` takes the arguments of `of`, then the values of the variables in `saved`, which the
+    `Forward` of `of` returns, then the gradients of the results in `given`. It returns the
+    gradients of the arguments in `wanted`.
     """
 
     of: What
@@ -59,7 +59,7 @@ What = Call | Whole | Forward | Vjp
 
 
 def innermost(what: What) -> Call | Whole:
-    """Return the original computation of a gradient of any order."""
+    """Return the call or program that a gradient of any order differentiates."""
     return what if isinstance(what, (Call, Whole)) else innermost(what.of)
 
 

@@ -177,7 +177,7 @@ class _Function:
         return named
 
     def _convert(self, name: str, value: Any) -> Any:
-        """Return a value as an array of the dtype and shape of a variable."""
+        """Return a value as an array, after checking its dtype and shape against a variable."""
         variable = self._variables[name]
         wide = np.dtype(dtype_to_numpy(variable.dtype))
         dtype = wide if is_wide() else narrow(variable.dtype)

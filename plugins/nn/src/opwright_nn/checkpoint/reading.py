@@ -1,4 +1,4 @@
-"""Reads saved training runs: the newest generation that is not damaged."""
+"""Reads the newest undamaged generation of a saved training run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads the weights of other frameworks from a safetensors file, with a mapping of names."""
+"""Loads weights of other frameworks from a safetensors file; a mapping translates the names."""
 
 from __future__ import annotations
 

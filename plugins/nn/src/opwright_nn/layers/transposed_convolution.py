@@ -30,7 +30,7 @@ def conv1d_transpose(
     param_attr: ParamLike | None = None,
     bias_attr: ParamLike | None = None,
 ) -> ow.Variable:
-    """Append the transposed convolution of sequences, as images of height 1.
+    """Append a transposed convolution of sequences, which are treated as images of height 1.
 
     Parameters
     ----------

@@ -78,8 +78,8 @@ class Model(ModelTraining):
 
     cast : bool
         Feeds are converted to the dtype of their input if it can represent all values of the feed's
-        dtype: uint8 becomes float32. True converts any numbers, such as float64; numbers that do
-        not fit are an error.
+        dtype: uint8 becomes float32. True also converts feeds of all other numeric dtypes, such as
+        float64; a number that does not fit raises an error.
 
     Attributes
     ----------

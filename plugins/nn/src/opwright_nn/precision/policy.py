@@ -99,7 +99,7 @@ class MixedPrecision:
         }
 
     def computes_in_float32(self, op_type: str) -> bool:
-        """Return whether an operator reads its inputs in float32, whatever their dtype."""
+        """Return whether the float inputs of an operator are cast to float32."""
         return self.dtype == _WIDE or op_type in self._float32
 
     def _choose(self, op_type: str, floats: Iterable[ow.Variable]) -> str | None:

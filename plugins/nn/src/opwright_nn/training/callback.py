@@ -40,13 +40,13 @@ class Callback:
         return step
 
     def after_steps(self, training: Training) -> None:
-        """Act after every `every_steps` steps."""
+        """Run the callback after every `every_steps` training steps."""
 
     def after_epoch(self, training: Training, record: Mapping[str, float]) -> None:
-        """Act after an epoch; `record` is its row of the history."""
+        """Run the callback after an epoch; `record` is the row of the epoch in the history."""
 
     def end(self, training: Training) -> None:
-        """Act after the last step, also after Ctrl-C."""
+        """Run the callback after the last step, also after Ctrl-C."""
 
     def finish(self, training: Training) -> None:
         """Set values for the caller that checkpoints do not contain; not called after Ctrl-C.

@@ -222,7 +222,7 @@ def make_source(
 def _convert_lists(
     who: str, data: Any, names: tuple[str, ...] | None, convert: Convert | None
 ) -> Any:
-    """Return data with lists converted to arrays in the dtypes of their inputs."""
+    """Return data with each list converted to an array of the dtype of its input."""
     if convert is None or (not isinstance(data, Mapping) and len(data) != len(names or ())):
         return data
     pairs = data.items() if isinstance(data, Mapping) else zip(names or (), data, strict=True)

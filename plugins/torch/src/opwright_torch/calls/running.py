@@ -50,7 +50,7 @@ class _Call:
 def _guarded(
     run: Run, calls: Calls, later: Callable[[], object] | None = None, what: str = ""
 ) -> Run:
-    """Wrap `run` so that errors name the PyTorch operators; calls after the first use `later`.
+    """Wrap `run` so that errors name the PyTorch operators; `later` replaces `run` after a call.
 
     Only the first call checks shapes, since they are constant. Autocast is disabled, since the
     graph contains its casts.

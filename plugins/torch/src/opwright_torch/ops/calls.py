@@ -32,8 +32,8 @@ class Whole(NamedTuple):
 class Vjp(NamedTuple):
     """The gradients of a `Call`, or of another `Vjp`.
 
-    The arguments of a `Vjp` are the arguments of `of`, then the outputs `kept` of a `Call`, then
-    the gradients of the results `given`. Its results are the gradients of the arguments `wanted`.
+    A `Vjp` takes the arguments of `of`, then the outputs in `kept` if `of` is a `Call`, then the
+    gradients of the results in `given`. It returns the gradients of the arguments in `wanted`.
     """
 
     of: Call | Whole | Vjp

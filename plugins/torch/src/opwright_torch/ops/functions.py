@@ -138,7 +138,7 @@ class TorchSource(EagerSource):
         )
 
     def as_tensors(self, given: Sequence[Sequence[Any]]) -> list[torch.Tensor]:
-        """Return all inputs as tensors; numbers get the dtypes of other inputs, as in `slow`."""
+        """Return all inputs as tensors; as in `slow`, numbers take the dtypes of other inputs."""
         if all(isinstance(item, torch.Tensor) for items in given for item in items):
             return [item for items in given for item in items]
         stubs = [

@@ -41,7 +41,7 @@ class Compiled(NamedTuple):
 def run(context: Any, what: What, values: Sequence[Any]) -> list[Any]:
     """Compute a call in a Context; a `Meta` replaces a tensor if only its shape is needed.
 
-    A constant result is None, and a result can be one of the arguments.
+    The returned list contains None for a constant result, and may contain an argument itself.
     """
     metas = tuple(map(meta_of, values))
     device = next(v.device for v in values if isinstance(v, torch.Tensor))

@@ -112,7 +112,7 @@ def _check_dtypes(nodes: Sequence[Node]) -> None:
 
 
 def results_of(captured: Captured, returned: Sequence[int]) -> list[Any]:
-    """Return the nodes at these positions of the flat list."""
+    """Return the nodes at these positions in the flat list of the graph's outputs."""
     (output,) = (node for node in captured.module.graph.nodes if node.op == "output")
     return [output.args[0][position] for position in returned]
 

@@ -1,7 +1,7 @@
 """Translates a graph of ATen operators to a Program, with one table row per ATen operator.
 
-A row is a function ``row(t, **arguments)``. A row takes a `Translator` and the arguments of the
-ATen operator by schema name: Variables for tensors, numbers, or None. A row returns the result
+A row is a function ``row(t, **arguments)``. It takes a `Translator`, and the arguments of the ATen
+operator by their names in its schema, with Variables in place of tensors. A row returns the result
 Variable, or a tuple of result Variables. Packages register their tables, mappings from
 ``"aten::NAME"`` or ``"aten::NAME.OVERLOAD"`` to rows, as annexes of the topic ``torch``.
 """
