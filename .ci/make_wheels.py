@@ -1,8 +1,8 @@
 """Build wheels that a registry accepts: ``make_wheels.py FOLDER PACKAGE_FOLDER ...``.
 
 auditwheel determines which C and C++ libraries the compiled files need, and gives a wheel the
-oldest manylinux tag that these libraries allow. It does not change the files, since a library that
-a wheel links to and does not contain belongs to the system or to a required package.
+oldest manylinux tag that these libraries allow. auditwheel does not change the files, because every
+library that a wheel links to but does not contain belongs to the system or to a required package.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Memory-bound operators on float32 arrays of a gigabyte, compared with a copy on the device.
 
-Bandwidth counts each byte that an operator must read or write once.
+To compute bandwidth, each byte that an operator must read or write is counted once.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def torch_lenet() -> Step:
 
 
 def implementation(make: Callable[[], Step], figure: Callable[[list[float]], float]) -> Timed:
-    """Return the measured call of one implementation."""
+    """Return an implementation that `measure` times."""
     return Timed(measure=partial(measure, make(), figure))
 
 

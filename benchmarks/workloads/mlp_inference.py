@@ -78,7 +78,7 @@ def torch_compiled() -> Timed:
 
 
 def jax() -> Timed:
-    """Prepare one jitted function, from a device array to NumPy, with parameters as constants."""
+    """Prepare a jitted function with constant parameters, device input and NumPy output."""
     import jax
     import jax.numpy as jnp
 

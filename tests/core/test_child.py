@@ -99,7 +99,7 @@ def test_requests_are_answered_sequentially(functions: str) -> None:
         ("close", "closed its connection", 60.0),
     ],
 )
-def test_a_child_that_stops_without_an_answer_is_reported(
+def test_the_error_states_why_a_child_did_not_answer(
     functions: str, function: str, how: str, limit_s: float
 ) -> None:
     with Child(f"{functions}{function}", capture=True) as child:

@@ -82,7 +82,7 @@ def write_case(path: Path, target: str, setting: dict[str, Any], case: Any, note
 
 
 def read_case(path: Path) -> tuple[str, dict[str, Any], Any]:
-    """Return the target, the settings and the case in a file."""
+    """Read a case from a file; return its target, its settings and the case."""
     content = json.loads(path.read_text(encoding="utf-8"))
     if content["format"] != FORMAT:
         raise ValueError(f"{path}: format must be {FORMAT}, got {content['format']}")

@@ -24,12 +24,12 @@ def positive(x: Any) -> Any:
 
 
 def pairs_of(z: Any) -> Any:
-    """Return complex numbers as pairs in the last axis."""
+    """Return complex numbers as (real, imaginary) pairs along a new last axis."""
     return jnp.stack([z.real, z.imag], -1)
 
 
 def joined(x: Any) -> Any:
-    """Return pairs in the last axis as complex numbers."""
+    """Return the complex numbers of (real, imaginary) pairs along the last axis."""
     return lax.complex(x[..., 0], x[..., 1])
 
 

@@ -144,7 +144,7 @@ def request_of(one: OneOperator) -> Request:
 
 
 def as_case(op_type: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any], **more: Any) -> Case:
-    """Return a case whose inputs are given arrays."""
+    """Return a case that uses the given arrays as inputs."""
     ops = ow.current_context().ops
     duplicable = {slot.name for slot in ops.get(op_type).proto.inputs if slot.duplicable}
 

@@ -297,7 +297,7 @@ def test_a_resizer_is_invalid_after_its_call():
         kept[0].resize((1,))
 
 
-def test_exceptions_raised_by_resolve_are_raised_with_their_cause():
+def test_an_exception_in_resolve_is_the_cause_of_a_step_error():
     def refuse(shapes):
         raise LookupError("no kernel for that shape")
 

@@ -97,7 +97,7 @@ def test_a_kernel_added_after_a_lookup_is_found():
     assert kernels.epoch.now == before + 2
 
 
-def test_a_pinned_operator_has_only_candidates_of_that_library():
+def test_an_operator_pinned_to_a_library_has_only_candidates_of_that_library():
     kernels = make_kernels()
     add(kernels, "fast", priority=60)
     add(kernels, "slow")

@@ -15,7 +15,7 @@ from swish_operators import ACME, FAILED, OTHER, STD, SWISH, make_ops
 HERE = "swish_operators"
 
 
-def test_an_operator_is_imported_at_its_first_lookup():
+def test_the_first_lookup_of_an_operator_imports_it():
     ops = OpRegistry()
     ops.add("acme.swish", f"{HERE}:SWISH", ACME)
     assert ops.find("acme.swish") is SWISH

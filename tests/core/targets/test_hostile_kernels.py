@@ -148,7 +148,7 @@ def test_a_shape_rule_that_sets_a_shape_larger_than_any_memory_raises(hostile):
 # -- shapes that a kernel writes -------------------------------------------------------------------
 
 
-def test_a_bind_that_writes_a_shape_raises(hostile):
+def test_a_kernel_that_writes_a_shape_in_bind_raises(hostile):
     text = "failed in the bind of its kernel 'acme' of .*another shape, .1099511627776,. for .3,."
     for _ in range(2):
         with pytest.raises(KernelError, match=text):

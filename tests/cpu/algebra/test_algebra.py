@@ -80,7 +80,7 @@ def test_triangular_systems_of_several_blocks_are_solved(dtype, left, upper, tra
 @pytest.mark.parametrize("dtype", WIDE)
 @pytest.mark.parametrize("p", [1.0, 2.0])
 @pytest.mark.parametrize(("n", "m", "k"), [(1, 1, 3), (5, 33, 7), (9, 40, 0), (4, 32, 1)])
-def test_distances_of_close_vectors_keep_full_precision(n, m, k, p, dtype):
+def test_distances_between_close_vectors_have_full_precision(n, m, k, p, dtype):
     x = 1e3 + RNG.standard_normal((2, n, k)).astype(dtype)
     y = x[:1, :1] + np.finfo(dtype).eps * 1e5 * RNG.standard_normal((1, m, k)).astype(dtype)
     apart = np.abs(x[..., :, None, :].astype("float64") - y[..., None, :, :].astype("float64"))

@@ -141,7 +141,7 @@ def test_losses_and_efficiency_add_up_to_1():
     assert report.forecasts[0].examples_per_s == pytest.approx(64 / 0.4, rel=0.01)
 
 
-def test_a_report_prints_a_row_for_each_forecast_and_the_remedies():
+def test_a_printed_report_has_one_row_per_forecast_and_lists_remedies():
     text = str(simulate(STEP, [2, 4096], [FREE], spread=0.1))
     assert len([line for line in text.splitlines() if line.lstrip().startswith("free")]) == 2
     assert f"stragglers: {REMEDIES['stragglers']}" in text

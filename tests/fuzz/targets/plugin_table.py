@@ -66,7 +66,7 @@ _FIELDS = (
 
 @cache
 def _library() -> Path:
-    """Return the library, compiled into a folder of this process."""
+    """Compile the library, once in each process, and return its path."""
     folder = Path(tempfile.mkdtemp(prefix="plugin-table-"))
     array = ", ".join(map(str, SCALE.proto.to_proto().SerializeToString()))
     header = f"static const unsigned char kScaleProto[] = {{{array}}};\n"

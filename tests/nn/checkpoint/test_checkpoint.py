@@ -19,7 +19,7 @@ X = RNG.normal(size=(8, 5)).astype(np.float32)
 
 
 class Training:
-    """A program with dropout and Adam, with its scope and its compiled step."""
+    """A program that trains with dropout and Adam, its scope and its compiled step."""
 
     def __init__(self, width=4, seed=3, optimizer=None):
         with ow.program_guard(ow.Program(), ow.Program()) as (self.main, startup):

@@ -1,4 +1,4 @@
-"""Models of all kinds train in one plan as they do in PyTorch."""
+"""Models of all kinds train in one plan, with the same results as in PyTorch."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def with_alpha(op: str, ours: str, theirs: str, default: float) -> Adapter:
 
 
 def limit_of(x: Any, number: float) -> float:
-    """Truncate a number, as PyTorch does if the tensor is an integer tensor."""
+    """Return a limit, truncated to an integer if x is an integer tensor, as in PyTorch."""
     return float(number) if is_float(x) else int(number)
 
 
