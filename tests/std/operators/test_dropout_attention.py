@@ -47,6 +47,14 @@ def test_probability_1_drops_every_weight_and_probability_0_none():
     np.testing.assert_allclose(weights(0.0, 0), plain(), rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_scores_of_16_bit_floats_are_not_rounded(dtype):
+    q, k, unit = ((4 * x).astype(ow.op.dtype_to_numpy(dtype)) for x in (Q, K, UNIT))
+    exact = ow.ops.scaled_dot_product_attention(*(x.astype("float32") for x in (q, k, unit)))
+    out = ow.ops.dropout_attention(q, k, unit, probability=1e-12, training=True)
+    np.testing.assert_allclose(np.asarray(out, "float32"), exact, rtol=0.006, atol=1e-5)
+
+
 def program(training: bool) -> tuple[ow.Program, list[ow.Variable]]:
     with ow.program_guard(ow.Program(seed=9), ow.Program()) as (main, _):
         q, k, v = (

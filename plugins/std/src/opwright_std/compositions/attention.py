@@ -113,7 +113,7 @@ def _factor(b: BodyContext) -> float:
 
 def _is_widened(b: BodyContext) -> bool:
     """Return whether 16-bit scores use float32, since bfloat16 has a spacing of 0.25 near 50."""
-    return bool(b.attr("softcap")) and dtype_of(b, "q") in HALVES
+    return dtype_of(b, "q") in HALVES
 
 
 def _masked(
@@ -142,7 +142,7 @@ def _masked(
 def attention(b: BodyContext, dropped: float = 0.0, outputs: bool = False) -> str:
     """Emit attention as matrix products, with optional dropout of the weights.
 
-    With `outputs`, the outputs of the operator are also emitted. Capped scores of 16-bit floats are
+    With `outputs`, the outputs of the operator are also emitted. Scores of 16-bit floats are
     computed in float32.
     """
     q, k, v = read(b, "q"), _repeated(b, "k"), _repeated(b, "v")
