@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from updates import KINDS, SHAPES, update
 
 import opwright as ow
 import opwright_nn as nn
@@ -58,67 +59,11 @@ class Made:
 # fuse_optimizers
 
 
-PENALTIES = {"l1": 0.5, "l2": 0.25}
-KINDS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "sgd": ((), {"weight_decay": 0.1}),
-    "momentum": (("velocity",), {"mu": 0.9, "nesterov": True}),
-    "lion": (("moment",), {"weight_decay": 0.1}),
-    "adam": (("moment1", "moment2", "beta1_power", "beta2_power"), {}),
-    "adamw": (("moment1", "moment2", "beta1_power", "beta2_power"), {"weight_decay": 0.2}),
-    "adamax": (("moment", "infinity_norm", "beta1_power"), {}),
-    "nadam": (("moment1", "moment2", "step", "mu_product"), {}),
-    "radam": (("moment1", "moment2", "step"), {}),
-    "adagrad": (("squares",), {}),
-    "adadelta": (("mean_square", "mean_update"), {}),
-    "rmsprop": (
-        ("mean_square", "mean_grad", "velocity"),
-        {"momentum": 0.5, "centered": True, "epsilon": 0.5},
-    ),
-    "proximal_gd": ((), PENALTIES),
-    "proximal_adagrad": (("squares",), PENALTIES),
-    "ftrl": (("squares", "linear"), PENALTIES),
-}
-SCALARS = {"beta1_power": 0.9**3, "beta2_power": 0.999**3, "step": 7.0, "mu_product": 0.3}
-SHAPES = ((), (1,), (0, 4), (7,), (513,), (33, 130))
-
-
-def update(
-    kind: str, shapes: tuple[tuple[int, ...], ...], dtype: str, passes: list[str]
-) -> tuple[dict[str, Any], Counter[str]]:
-    """Return parameters, states and powers after two updates, and the operators by type."""
-    states, attrs = KINDS[kind]
-    rng = np.random.default_rng(7)
-    block, scope = ow.Program().global_block(), ow.Scope()
-
-    def persistable(name: str, value: Any, dtype: str) -> str:
-        block.create_var(name, np.shape(value), dtype, persistable=True)
-        scope.var(name).set(np.asarray(value).astype(dtype_to_numpy(dtype)))
-        return name
-
-    rate = persistable("rate", [0.1], "float32")
-    names = []
-    for i, shape in enumerate(shapes):
-        slots = {"param": persistable(f"param{i}", rng.standard_normal(shape), dtype)}
-        slots["grad"] = persistable(f"grad{i}", rng.standard_normal(shape), dtype)
-        for slot in states:
-            value = [SCALARS[slot]] if slot in SCALARS else rng.uniform(0, 1, shape)
-            wide = "float64" if slot in SCALARS else dtype
-            slots[slot] = persistable(f"{slot}{i}", value, wide)
-        outputs = {f"{slot}_out": name for slot, name in slots.items() if slot != "grad"}
-        block.append_op(kind, {**slots, "learning_rate": rate}, outputs, attrs)
-        names += outputs.values()
-    network = ow.Network(block)
-    step = network.compile(feed=[], fetch=[], device="cuda", scope=scope, passes=passes)
-    step()
-    step()
-    return {n: scope.var(n).numpy() for n in names}, Counter(network.placement().types)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_merged_updates_match_separate_updates(kind: str, dtype: str) -> None:
-    apart, one_by_one = update(kind, SHAPES, dtype, [])
-    together, merged = update(kind, SHAPES, dtype, ["fuse_optimizers"])
+    apart, one_by_one = update("cuda", kind, SHAPES, dtype, [])
+    together, merged = update("cuda", kind, SHAPES, dtype, ["fuse_optimizers"])
     assert one_by_one[kind] == len(SHAPES)
     assert merged == {f"std.multi_{kind}": 1}
     for name, value in apart.items():
@@ -128,8 +73,8 @@ def test_merged_updates_match_separate_updates(kind: str, dtype: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_parameters_than_one_launch_supports_use_several_launches(kind: str) -> None:
     shapes = tuple((1 + i % 3,) for i in range(250))
-    apart, _ = update(kind, shapes, "float32", [])
-    together, merged = update(kind, shapes, "float32", ["fuse_optimizers"])
+    apart, _ = update("cuda", kind, shapes, "float32", [])
+    together, merged = update("cuda", kind, shapes, "float32", ["fuse_optimizers"])
     assert merged == {f"std.multi_{kind}": 1}
     for name, value in apart.items():
         np.testing.assert_array_equal(together[name], value, err_msg=name)
