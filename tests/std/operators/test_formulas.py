@@ -214,16 +214,18 @@ def test_an_activation_of_a_long_sum_is_not_fused() -> None:
     np.testing.assert_array_equal(found, run(write, [])[0])
 
 
-def test_activations_are_examined_only_in_graphs_with_matrix_products(
+def test_activations_are_examined_only_in_graphs_with_operators_of_their_formulas(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: list[str] = []
     monkeypatch.setattr(formulas, "_read_activation", lambda graph, op: read.append(op.type))
     with ow.program_guard(ow.Program(), ow.Program()) as (main, _):
         x = main.global_block().create_var("x", shape=[3])
-        total = ops.add(ops.tanh(x), x)
+        total = ops.add(ops.tanh(x), ops.sigmoid(x))
         product = ops.multiply(total, x)
-    for out, curves in ((total, []), (product, ["tanh"])):
+        scaled = ops.scale(total, scale=0.5)
+    for out, curves in ((total, []), (product, ["sigmoid"]), (scaled, ["tanh"])):
         network = ow.Network(main.global_block())
         network.compile(feed=["x"], fetch=[out], passes=["fuse_formulas"])(x=np.ones(3, "float32"))
         assert read == curves
+        read.clear()
