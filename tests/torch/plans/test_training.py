@@ -245,6 +245,20 @@ def test_gradients_flow_to_inputs_that_are_fed() -> None:
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_parameter_that_is_a_result_has_a_gradient(copies: int) -> None:
+    model = network()
+    (weight, bias), x = model[0].parameters(), batch()[0]
+
+    def run(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (*(bias.clone() for _ in range(copies)), x @ weight.T)
+
+    def grads(function: Callable[..., Any]) -> tuple[torch.Tensor, ...]:
+        return torch.autograd.grad(sum(r.square().sum() for r in function(x)), (weight, bias))
+
+    torch.testing.assert_close(grads(compiled(run)), grads(run))
+
+
 def test_frozen_parameters_have_no_gradient() -> None:
     model = network()
     model[0].weight.requires_grad_(False)

@@ -148,11 +148,17 @@ def draft(job: Job, sizes: Mapping[Any, int]) -> Draft:
     feeds = [str(translated.inputs[i]) for i in job.fed]
     if is_random:
         feeds.append(vocabulary.STEP)
-    results: list[str] = []
-    for position in job.returned:  # each copy has its own gradient
+    results, trained = [], set(translated.trained)
+    originals = {translated.inputs[i] for i in job.kept}
+    for position in job.returned:
         value = translated.outputs[position]
-        is_new = value.name not in results
-        results.append(value.name if is_new else copy_value(block, value))
+        name = value.name
+        if name in originals:  # each copy has its own gradient, and none is in the scope
+            name = copy_value(block, value)
+            trained.update([name] if value.name in trained else [])
+        originals.add(name)
+        results.append(name)
+    translated = translated._replace(trained=frozenset(trained))
     state = [
         (str(translated.inputs[m.input]), translated.outputs[m.position].name)
         for m in captured.mutations
