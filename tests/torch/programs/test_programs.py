@@ -317,6 +317,16 @@ def test_a_dimension_that_the_model_fixes_is_refused() -> None:
         opwright_torch.to_program(build(Tied), (torch.randn(4, 6),), {"x": {1: "width"}})
 
 
+def test_the_error_for_a_fixed_dimension_names_the_line_that_fixes_it() -> None:
+    class Counts(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.new_zeros(len(x)) + x.sum(1)
+
+    message = r"dimension 0 of x must be 4 for this model.*\n.*in forward\n.*zeros\(len\(x\)\)"
+    with pytest.raises(SettingError, match=message):
+        opwright_torch.to_program(Counts(), (torch.ones(4, 6),), {"x": {0: "batch"}})
+
+
 FLOATS_OF_SIZES = {
     "written by PyTorch": lambda x: torch.nn.functional.layer_norm(x, (2,), eps=x.shape[0] * 1e-3),
     "left in the graph": lambda x: torch.nn.functional.leaky_relu(x, x.shape[0] / 8),

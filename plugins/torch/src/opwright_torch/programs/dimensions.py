@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import sympy
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import Dim
 from torch.fx import Graph
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map
@@ -137,9 +138,10 @@ class Dimensions:
         Raises
         ------
         SettingError
-            If the model converts a size to a float, since the graph stores its value for the
-            example inputs.
+            If the model fixes a size, or converts a size to a float, since the graph stores its
+            value for the example inputs.
         """
+        env = _find_env(graph)
         symbols: dict[str, sympy.Expr] = {}
         found: list[Any] = []
         for feed, axis, name in self._named:
@@ -150,25 +152,36 @@ class Dimensions:
                 raise SettingError(
                     f"to_program: dimension {axis} of {feed} must be {size} for this "
                     f"model, got dynamic={name!r}; remove it from dynamic="
+                    f"{_fixing_line(env, size)}"
                 )
             expr = size.node.expr
             if isinstance(name, str):
                 found += _differ(symbols.setdefault(name, expr), expr)
             else:
                 found += _bounds(expr, name)
-        env = next(
-            (
-                s.node.shape_env
-                for shape in shapes.values()
-                for s in shape
-                if isinstance(s, torch.SymInt)
-            ),
-            None,
-        )
         if env is not None:
             _refuse_floats(env, shapes, graph)
             found += _decisions(env)
         return list(dict.fromkeys(found))
+
+
+def _find_env(graph: Graph) -> Any:
+    """Return the environment of the symbols of a graph, or None for a graph without inputs."""
+    values = (node.meta["val"] for node in graph.nodes if node.op == "placeholder")
+    modes = (value.fake_mode for value in values if isinstance(value, FakeTensor))
+    return next((mode.shape_env for mode in modes), None)
+
+
+def _fixing_line(env: Any, size: int) -> str:
+    """Return the model's source line, after a line break, that fixes a dimension at a size.
+
+    Such a line converts a size to a Python number, as ``len(x)`` does.
+    """
+    for guard in env.guards:
+        place = guard.sloc.framework_loc
+        if isinstance(guard.expr, sympy.Eq) and size in guard.expr.args and not _is_within(place):
+            return f"\n{_show(place)}"
+    return ""
 
 
 def _each(value: Any, dim: Any) -> Any:
@@ -230,9 +243,7 @@ def _line(guard: Any, graph: Graph) -> str:
     """Return the model's source line that converts a size to a number or uses the number."""
     place = guard.sloc.framework_loc
     if not _is_within(place):
-        return (
-            f'    File "{place.filename}", line {place.lineno}, in {place.name}\n    {place.line}'
-        )
+        return _show(place)
     numbers = [arg for arg in guard.expr.args if arg.is_number]
     for node in graph.nodes:
         held = tree_leaves([node.args, node.kwargs])
@@ -240,6 +251,10 @@ def _line(guard: Any, graph: Graph) -> str:
             lines = (node.meta.get("stack_trace") or "").rstrip().splitlines()[-2:]
             return "\n".join(f"    {line.strip()}" for line in lines)
     return f"    {place}"
+
+
+def _show(place: Any) -> str:
+    return f'    File "{place.filename}", line {place.lineno}, in {place.name}\n    {place.line}'
 
 
 def _is_within(place: Any) -> bool:
