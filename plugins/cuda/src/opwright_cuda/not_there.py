@@ -15,7 +15,6 @@ NOT_THERE: Final = {
             *("det", "det_grad", "slogdet", "fftn", "ifftn", "embedding_bag", "embedding_bag_grad"),
             *("lgamma", "digamma", "polygamma", "erfinv", "cummax", "cummin", "logcumsumexp"),
             "logcumsumexp_grad",
-            *("grouped_matmul", "grouped_outer"),
         ),
         'computed on the host with fallback="cpu" (2026-11-28)',
     ),

@@ -288,6 +288,8 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("matmul:SMALL_MATMUL", "matmul", WIDE, library="small", priority=61),
     Row("matmul:BLAS_MATMUL", "matmul", FLOAT, library="cublaslt", priority=60),
     Row("matmul:MATMUL", "matmul", NUMBER),
+    Row("grouped:GROUPED_MATMUL", "grouped_matmul"),
+    Row("grouped:GROUPED_OUTER", "grouped_outer"),
     Row("fc:SMALL_FC", "fc", WIDE, library="small", priority=61),
     Row("fc:FC", "fc", FLOAT, library="cublaslt", priority=60),
     Row("layer_grads:LAYER_GRADS", "cuda.layer_grads", WIDE, library="small"),
