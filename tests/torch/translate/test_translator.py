@@ -13,6 +13,7 @@ from plans import translated, with_plan, with_torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import opwright as ow
+import opwright_torch
 from opwright_torch.translate import Decline, Rows, Translator, translate
 
 X = torch.tensor([[1.0, -2.0], [3.0, 0.5]], requires_grad=True)
@@ -191,3 +192,12 @@ def test_promotion_matches_pytorch(left: str, shape: tuple[int, ...]) -> None:
     truth = with_torch(function, [x, *others])
     results = with_plan(translated(function, [x, *others]), [x, *others], truth)
     torch.testing.assert_close(results.outputs, truth.outputs)
+
+
+def test_randperm_draws_another_permutation_in_each_call() -> None:
+    fast = torch.compile(lambda x: x + torch.randperm(64), backend="opwright")
+    first, second = fast(torch.zeros(64)), fast(torch.zeros(64))
+    assert torch.equal(first.sort()[0], torch.arange(64.0))
+    assert torch.equal(second.sort()[0], torch.arange(64.0))
+    assert not torch.equal(first, second)
+    assert not opwright_torch.report(fast, measure=False).calls

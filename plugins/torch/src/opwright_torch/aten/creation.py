@@ -6,7 +6,9 @@ from typing import Final
 
 import torch
 
+import opwright as ow
 from opwright_torch.aten.pointwise import unread
+from opwright_torch.aten.shapes import identity
 from opwright_torch.translate import Rows, Translator
 from opwright_torch.translate.translator import Value
 
@@ -14,9 +16,9 @@ ROWS: Final = Rows()
 
 
 def _filled(t: Translator, value: Value) -> Value:
-    if isinstance(value, (bool, int, float)):
-        return t.full(value, t.shape(), t.dtype())
-    return t.op("expand", t.cast(value, t.dtype()), shape=t.shape())
+    if isinstance(value, ow.Variable):
+        return t.op("expand", t.cast(value, t.dtype()), shape=t.shape())
+    return t.full(value, t.shape(), t.dtype())
 
 
 @ROWS.row("aten::zeros", "aten::zeros_like", "aten::new_zeros")
@@ -80,7 +82,7 @@ def logspace(
 @ROWS.row("aten::eye")
 def eye(t: Translator, n: int, m: Value = None, **_: Value) -> Value:
     """Return a matrix with ones on the diagonal."""
-    return t.op("eye", n_rows=n, n_cols=n if m is None else m, dtype=t.dtype())
+    return identity(t, n, n if m is None else m, t.dtype())
 
 
 @ROWS.row("aten::tril_indices", "aten::triu_indices")

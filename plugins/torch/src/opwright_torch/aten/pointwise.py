@@ -9,6 +9,7 @@ from typing import Final
 import opwright as ow
 from opwright_torch.aten.shapes import broadcast
 from opwright_torch.translate import Decline, Row, Rows, Translator
+from opwright_torch.translate.sizes import Size
 from opwright_torch.translate.translator import FLOATS, Value
 
 ROWS: Final = Rows()
@@ -37,7 +38,7 @@ def unread(t: Translator, x: Value, result: Value) -> Value:
 def add(t: Translator, input: Value, other: Value, alpha: Value = 1) -> Value:
     """Return `input` + `alpha` · `other`."""
     dtype = t.dtype()
-    if is_number(other) and dtype in FLOATS:
+    if is_number(other) and is_number(alpha) and dtype in FLOATS:
         return t.op("scale", t.cast(input, dtype), bias=float(other * alpha))
     x, y = t.promote(input, other)
     if dtype == "bool":
@@ -81,9 +82,8 @@ def multiply(t: Translator, input: Value, other: Value) -> Value:
 def _times(t: Translator, x: Value, factor: Value) -> Value:
     if factor == 1:
         return x
-    return (
-        t.op("scale", x, scale=float(factor)) if x.dtype in FLOATS else t.op("multiply", x, factor)
-    )
+    is_scaled = is_number(factor) and x.dtype in FLOATS
+    return t.op("scale", x, scale=float(factor)) if is_scaled else t.op("multiply", x, factor)
 
 
 @ROWS.row("aten::div", "aten::divide", "aten::true_divide")
@@ -184,7 +184,7 @@ def clamp(t: Translator, input: Value, min: Value = None, max: Value = None) -> 
     """Clamp the input to at least `min`, then to at most `max`."""
     dtype = t.dtype()
     x = t.cast(input, dtype)
-    if any(isinstance(bound, ow.Variable) for bound in (min, max)):
+    if any(isinstance(bound, (ow.Variable, Size)) for bound in (min, max)):
         for kind, bound in (("maximum", min), ("minimum", max)):
             if bound is not None:  # if x equals a bound, the gradient goes to x, as in PyTorch
                 x = t.op(kind, x, *t.promote(bound))

@@ -80,9 +80,10 @@ def randint(t: Translator, high: int, low: int = 0, **_: Value) -> Value:
 
 
 @ROWS.row("aten::randperm")
-def randperm(t: Translator, n: int, **_: Value) -> Value:
+def randperm(t: Translator, n: Value, **_: Value) -> Value:
     """Return a random permutation of range(`n`)."""
-    return t.cast(t.op("permutation", n=n), t.dtype())
+    keys = t.op("uniform", shape=[n], min=0.0, max=1.0, dtype="float64")
+    return t.cast(t.op("argsort", keys), t.dtype())
 
 
 @ROWS.row("aten::bernoulli")

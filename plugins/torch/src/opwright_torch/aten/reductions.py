@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from opwright_torch.aten.shapes import axis_of, rank, with_shape
 from opwright_torch.translate import Decline, Row, Rows, Translator
+from opwright_torch.translate.sizes import Size
 from opwright_torch.translate.translator import FLOATS, Value
 
 ROWS: Final = Rows()
@@ -93,7 +94,8 @@ def _deviation(type: str) -> Row:
         if correction is None:
             correction = 1 if unbiased else 0
         count = math.prod(t.shape(input)[axis] for axis in axes or range(rank(input)))
-        if count <= correction and type == "std" and t.trains(input):
+        is_known = not isinstance(count, Size)  # unknown lengths are at least 2
+        if is_known and count <= correction and type == "std" and t.trains(input):
             raise Decline(
                 f"the gradient of std is NaN, got correction={correction} for {count} elements"
             )
@@ -150,10 +152,13 @@ def running_extremum(t: Translator, input: Value, dim: int) -> Value:
 
 @ROWS.row("aten::topk")
 def topk(
-    t: Translator, input: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+    t: Translator, input: Value, k: Value, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> Value:
     """Return the `k` largest or smallest elements along an axis, and their indices."""
     axis = axis_of(input, dim)
+    if isinstance(k, Size):
+        parts = t.op("sort", input, axis=axis, descending=largest, n=2)
+        return tuple(t.op("slice", part, axes=[axis], starts=[0], ends=[k]) for part in parts)
     return t.op("top_k", input, k=k, axis=axis, largest=largest, sorted=sorted, n=2)
 
 

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import Final
 
 from opwright_torch.translate import Decline, Rows, Translator
+from opwright_torch.translate.sizes import Size
 from opwright_torch.translate.translator import Value
 
 ROWS: Final = Rows()
@@ -235,12 +236,29 @@ def channel_shuffle(t: Translator, input: Value, groups: int) -> Value:
 
 
 @ROWS.row("aten::tril", "aten::triu")
-def triangle(t: Translator, input: Value, diagonal: int = 0) -> Value:
+def triangle(t: Translator, input: Value, diagonal: Value = 0) -> Value:
     """Return the lower or upper triangle, with zeros elsewhere."""
     kind = t.node.target.name()[6:10]
+    if isinstance(diagonal, Size):
+        compared = "less_equal" if kind == "tril" else "greater_equal"
+        kept = t.op(compared, _diagonals(t, *t.shape(input)[-2:]), diagonal)
+        return t.op("where", kept, input, t.full(0, (), input.dtype))
     if input.dtype == "bool":
         return t.cast(t.op(kind, t.cast(input, "uint8"), k=diagonal), "bool")
     return t.op(kind, input, k=diagonal)
+
+
+def identity(t: Translator, n: Value, m: Value, dtype: str, diagonal: int = 0) -> Value:
+    """Return an `n` × `m` matrix with ones on a diagonal and zeros elsewhere."""
+    if isinstance(n, int) and isinstance(m, int):
+        return t.op("eye", n_rows=n, n_cols=m, k=diagonal, dtype=dtype)
+    return t.cast(t.op("equal", _diagonals(t, n, m), diagonal), dtype)
+
+
+def _diagonals(t: Translator, n: Value, m: Value) -> Value:
+    """Return an `n` × `m` matrix with the index of each element's diagonal."""
+    rows, columns = (t.op("arange", start=0, stop=s, step=1, dtype="int64") for s in (n, m))
+    return t.op("subtract", columns, t.op("unsqueeze", rows, axis=[1]))
 
 
 @ROWS.row("aten::copy")

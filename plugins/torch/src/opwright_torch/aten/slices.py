@@ -6,7 +6,7 @@ import math
 from typing import Any, Final
 
 import opwright as ow
-from opwright_torch.aten.shapes import axis_of, rank, with_shape
+from opwright_torch.aten.shapes import axis_of, identity, rank, with_shape
 from opwright_torch.translate import Decline, Rows, Translator
 from opwright_torch.translate.translator import Value
 
@@ -232,7 +232,7 @@ def diag_embed(
     border = [0] * (2 * rank(input) - 2) + [max(-offset, 0), max(offset, 0)]
     line = t.op("pad", input, paddings=border) if offset else input
     line = t.op("unsqueeze", line, axis=[rank(input)])
-    mask = t.cast(t.op("eye", n_rows=n, n_cols=n, k=offset, dtype="float32"), "bool")
+    mask = t.cast(identity(t, n, n, "float32", offset), "bool")
     x = t.op("where", mask, line, t.full(0, (), input.dtype))
     last = [dim % rank(x) for dim in (dim1, dim2)]
     places = [axis for axis in range(rank(x)) if axis not in last] + last

@@ -178,7 +178,7 @@ class Translator:
         pair = [
             torch.empty((1,) * len(v.shape or ()), dtype=torch_dtype(v.dtype), device="meta")
             if isinstance(v, ow.Variable)
-            else v
+            else (2 if isinstance(v, Size) else v)
             for v in (x, y)
         ]
         return dtype_name(torch.result_type(*pair))
