@@ -12,7 +12,7 @@ NOT_THERE: Final = {
     ),
     **dict.fromkeys(
         (
-            *("det", "det_grad", "slogdet", "fftn", "ifftn", "embedding_bag", "embedding_bag_grad"),
+            *("det", "det_grad", "slogdet", "fftn", "ifftn"),
             *("lgamma", "digamma", "polygamma", "erfinv", "cummax", "cummin", "logcumsumexp"),
             "logcumsumexp_grad",
         ),
@@ -21,6 +21,10 @@ NOT_THERE: Final = {
     **dict.fromkeys(
         ("grid_sample", "grid_sample_grad", "unfold", "fold"),
         "the body consists of gathers, slices and sums (2026-11-28)",
+    ),
+    **dict.fromkeys(
+        ("embedding_bag", "embedding_bag_grad"),
+        'the body consists of gathers and sums; mode max needs fallback="cpu" (2026-11-30)',
     ),
     "masked_select": "the number of true elements depends on values, as for nonzero (2026-11-28)",
     **dict.fromkeys(

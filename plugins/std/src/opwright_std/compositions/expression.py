@@ -45,7 +45,7 @@ class Expression:
         )
 
     def like(self, other: Expression, op_type: str = "reshape_like") -> Expression:
-        """Emit `reshape_like`, `expand_like` or `sum_like`."""
+        """Emit `reshape_like`, `expand_like`, `sum_like` or `cast_like`."""
         inputs = {"x": self.name, "like": other.name}
         return Expression(self._b, self._b.emit(op_type, inputs))
 

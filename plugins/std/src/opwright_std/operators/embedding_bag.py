@@ -13,9 +13,9 @@ from opwright.op import (
     format_shape,
     grad_op,
 )
-from opwright_std.compositions.expression import Expression, read
+from opwright_std.compositions.expression import Expression, dtype_of, read
 from opwright_std.numerics.class_ids import check_ids
-from opwright_std.numerics.dtypes import FLOATS, INDICES, Array
+from opwright_std.numerics.dtypes import FLOATS, HALVES, INDICES, Array
 from opwright_std.operators.reduction import known_meta
 
 
@@ -132,21 +132,35 @@ def _bag_shape(ctx: InferContext) -> None:
 
 
 def _summed(b: BodyContext) -> str:
-    """Emit the bags as weighted sums of gathered rows."""
+    """Emit the bags as weighted sums of gathered rows; 16-bit floats are summed in float32."""
     if b.attr("mode") == "max":
-        raise GradientError(f"{b.type}: with mode='max' it has no second gradient; use mode='sum'")
-    index, weight = read(b, "index"), read(b, "weight")
-    rows = Expression(b, b.emit("gather", {"x": weight.name, "index": index.name}))
-    last = [1] if b.has_input("offsets") else [2]
-    counted = index.compare("not_equal", b.attr("padding_index")).like(weight, "cast_like")
-    counted = rows.filled(1.0) * counted.then("unsqueeze", axis=last)
-    shares = counted
+        raise GradientError(
+            f"{b.type}: with mode='max' it needs a kernel of the device, and it has no second "
+            "gradient; use mode='sum'"
+        )
+    index, dtype = read(b, "index"), dtype_of(b, "weight")
+    wide = "float32" if dtype in HALVES else dtype
+    padding, last = b.attr("padding_index"), [1] if b.has_input("offsets") else [2]
+    inputs = {"weight": b.input("weight"), "index": index.name}
+    found = Expression(b, b.emit("embedding", inputs, attrs={"padding_index": padding}))
+    rows = found.then("cast", dtype=wide)
     if b.has_input("per_sample_weights"):
-        shares = counted * read(b, "per_sample_weights").then("unsqueeze", axis=last)
-    total = _per_bag(b, rows * shares)
+        weights = read(b, "per_sample_weights").then("cast", dtype=wide)
+        rows = rows * weights.then("unsqueeze", axis=last)
+    total = _per_bag(b, rows)
     if b.attr("mode") == "mean":
+        is_counted = index.compare("not_equal", padding).then("cast", dtype=wide)
+        counted = rows.filled(1.0) * is_counted.then("unsqueeze", axis=last)
         total = total / _per_bag(b, counted).then("clip", min=1.0)
-    return total.name
+    return total.then("cast", dtype=dtype).name
+
+
+def _body(b: BodyContext) -> bool:
+    """Emit the bags for devices without a kernel; no operator computes maxima of bags."""
+    if b.attr("mode") == "max":
+        return False
+    b.set_output("out", _summed(b))
+    return True
 
 
 def _per_bag(b: BodyContext, rows: Expression) -> Expression:
@@ -163,7 +177,7 @@ def _per_bag(b: BodyContext, rows: Expression) -> Expression:
     bags = found.with_("subtract", found.filled(1)).then("unsqueeze", axis=[1])
     like = {"x": b.input("weight"), "index": offsets.filled(0).name}
     sums = {"index": bags.name, "updates": rows.name}
-    zeros = Expression(b, b.emit("gather", like)).filled(0.0)
+    zeros = Expression(b, b.emit("gather", like)).like(rows, "cast_like").filled(0.0)
     out = b.emit("scatter_nd", {"x": zeros.name, **sums}, attrs={"reduction": "add"})
     if not b.attr("include_last_offset"):
         return Expression(b, out)
@@ -207,5 +221,6 @@ EMBEDDING_BAG = (
             needs=["weight", "index", "offsets", "per_sample_weights"],
             body=by_differentiating(_summed),
         ),
+        body=_body,
     )
 )
