@@ -152,6 +152,24 @@ def test_inputs_can_be_given_by_name(loaded: Any) -> None:
         forward(parameters, y=X)
 
 
+@pytest.mark.parametrize("number", [2.5, jnp.asarray(2.5)])
+def test_a_number_for_an_integer_input_must_be_an_integer(number: Any) -> None:
+    program = ow.Program()
+    block = program.global_block()
+    block.create_var("i", [], "int32", is_data=True)
+    block.append_op("negative", {"x": "i"}, {"out": "out"})
+    run = function(program, ["i"], "out")
+    assert run({}, 2) == run({}, jnp.asarray(2)) == -2
+    with pytest.raises(
+        DtypeError, match=r"function: i:? must be (an integer to become )?int32, got"
+    ):
+        run({}, number)
+    with pytest.raises(
+        DtypeError, match="function: i: must be in .* to become int32, got 10995116"
+    ):
+        run({}, 2**40)
+
+
 def make_random(is_given: bool) -> tuple[ow.Program, list[Any], Any]:
     """Return a program that drops elements, its feeds, and its result."""
     main = ow.Program()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from opwright.errors import DtypeError, ShapeError
@@ -25,6 +26,11 @@ def meta_of(who: str, value: Any) -> Meta:
         raise ShapeError(
             f"{who}: arrays must have shapes of numbers, got {value.shape}; export for fixed shapes"
         )
+    if jnp.issubdtype(value.dtype, jax.dtypes.extended):
+        raise DtypeError(
+            f"{who}: arrays must have an opwright dtype, got {value.dtype}; jax.random.key_data "
+            "returns the numbers of a random key"
+        )
     try:
         return Meta(tuple(value.shape), canonical_dtype(value.dtype))
     except (DtypeError, TypeError, ValueError) as error:
@@ -38,11 +44,31 @@ def metas_of(who: str, values: Sequence[Any]) -> tuple[Meta, ...]:
     return tuple([meta_of(who, value) for value in values])
 
 
-def narrow(dtype: str) -> Any:
-    """Return the JAX dtype for an opwright dtype, with 32 bits instead of 64."""
-    return to_jax(NARROW.get(dtype, dtype))
-
-
 def to_jax(dtype: str) -> Any:
     """Return the JAX dtype for an opwright dtype."""
     return np.dtype(dtype_to_numpy(dtype))
+
+
+def read_array(value: Any) -> Any:
+    """Return the JAX array of an object that has one, such as a parameter of Flax."""
+    has_one = hasattr(value, "__jax_array__") and not isinstance(value, jax.Array)
+    return value.__jax_array__() if has_one else value
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value has a dtype of its own."""
+    return isinstance(value, (jax.Array, np.ndarray, np.generic))
+
+
+def is_strong(value: Any) -> bool:
+    """Return whether a value determines the dtype of numbers and weakly typed arrays."""
+    return is_array(value) and not getattr(value, "weak_type", False)
+
+
+def promote(array: jax.Array, dtype: str) -> jax.Array:
+    """Return a weakly typed array in a dtype, or unchanged if it is of a higher kind.
+
+    For example, a float does not become an integer.
+    """
+    goal = to_jax(dtype)
+    return array.astype(goal) if jnp.result_type(array, goal) == goal else array

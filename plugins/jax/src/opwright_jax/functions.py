@@ -11,11 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from opwright.errors import AttributeTypeError, GradientError, SlotError
-from opwright.op import OpDefinition, dtype_to_numpy
+from opwright.op import OpDefinition, VarProto, dtype_to_numpy
 from opwright.runtime import EagerSource, MissingOperatorError, expected_dtype, make_function
 from opwright.vocabulary import STEP_SLOT
 from opwright_jax.calls import Call, What, label, write_attrs
-from opwright_jax.dtypes import NARROW, is_wide, meta_of
+from opwright_jax.dtypes import (
+    NARROW,
+    is_array,
+    is_strong,
+    is_wide,
+    meta_of,
+    promote,
+    read_array,
+)
 from opwright_jax.gradients import MAX_FUNCTIONS, differentiable
 
 
@@ -55,38 +63,38 @@ class JaxSource(EagerSource):
         return results[0] if self.returns_one else tuple(results)
 
     def _as_arrays(self, given: Sequence[Sequence[Any]]) -> list[Any]:
-        """Return all inputs as JAX arrays; weakly typed inputs get the dtype of other inputs."""
-        strong = [[i if _is_strong(i) else None for i in items] for items in given]
-        stubs = [
-            [_stub(self._proto.type, item) if _is_strong(item) else 0 for item in items]
-            for items in given
+        """Return all inputs as JAX arrays.
+
+        Weakly typed arrays get the dtype of other arrays, and then numbers that of all arrays.
+        """
+        read = [[read_array(item) for item in items] for items in given]
+        flat = [item for items in read for item in items]
+        if not all(is_strong(item) for item in flat if is_array(item)):
+            read = self._convert(read, is_strong, self._promote)
+        if not all(map(is_array, flat)):
+            read = self._convert(read, is_array, self._hold)
+        return [jnp.asarray(item) for items in read for item in items]
+
+    def _convert(
+        self, read: list[list[Any]], is_known: Callable[[Any], bool], convert: Callable[..., Any]
+    ) -> list[list[Any]]:
+        """Convert inputs of unknown dtypes for the dtypes of the other inputs."""
+        who = self._proto.type
+        stubs = [[_stub(who, item) if is_known(item) else 0 for item in items] for items in read]
+        return [
+            [item if is_known(item) else convert(slot, item, stubs) for item in items]
+            for slot, items in zip(self._proto.inputs, read, strict=True)
         ]
-        arrays = []
-        for slot, items, known in zip(self._proto.inputs, given, strong, strict=True):
-            for item, array in zip(items, known, strict=True):
-                if array is not None:
-                    arrays.append(jnp.asarray(array))
-                    continue
-                dtype, _ = expected_dtype(self._proto, slot, stubs)
-                if isinstance(item, jax.Array):
-                    arrays.append(item if dtype is None else item.astype(dtype_to_numpy(dtype)))
-                else:
-                    held = self._hold(slot, item, stubs)
-                    arrays.append(jnp.asarray(held))
-        return arrays
+
+    def _promote(self, slot: VarProto, item: Any, stubs: list[list[Any]]) -> Any:
+        dtype, _ = expected_dtype(self._proto, slot, stubs)
+        return item if dtype is None or not is_array(item) else promote(item, dtype)
 
 
 def _stub(who: str, array: Any) -> Any:
     """Return an empty array with the dtype that `array` has in JAX."""
     dtype = meta_of(who, jax.ShapeDtypeStruct((), array.dtype)).dtype
     return np.empty(0, dtype_to_numpy(dtype if is_wide() else NARROW.get(dtype, dtype)))
-
-
-def _is_strong(value: Any) -> bool:
-    """Whether a value determines the dtype of weakly typed values."""
-    if isinstance(value, jax.Array):
-        return not value.weak_type
-    return isinstance(value, (np.ndarray, np.generic))
 
 
 @lru_cache(maxsize=MAX_FUNCTIONS)

@@ -7,16 +7,25 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 import opwright as ow
 from opwright import LoadedProgram
 from opwright.errors import DtypeError, FeedError, ProgramError, SettingError, ShapeError
-from opwright.op import dtype_to_numpy, format_shape, shapes_match
+from opwright.op import format_shape, shapes_match
 from opwright.plugin import suggest_arguments
+from opwright.runtime import hold
 from opwright.vocabulary import STEP
 from opwright_jax.calls import Whole
-from opwright_jax.dtypes import is_wide, meta_of, narrow
+from opwright_jax.dtypes import (
+    NARROW,
+    is_array,
+    is_strong,
+    is_wide,
+    meta_of,
+    promote,
+    read_array,
+    to_jax,
+)
 from opwright_jax.functions import compile_what
 
 
@@ -179,12 +188,15 @@ class _Function:
     def _convert(self, name: str, value: Any) -> Any:
         """Return a value as an array, after checking its dtype and shape against a variable."""
         variable = self._variables[name]
-        wide = np.dtype(dtype_to_numpy(variable.dtype))
-        dtype = wide if is_wide() else narrow(variable.dtype)
-        is_weak = isinstance(value, (bool, int, float)) or getattr(value, "weak_type", False)
-        array = jnp.asarray(value, dtype) if is_weak else jnp.asarray(value)
+        dtype = variable.dtype if is_wide() else NARROW.get(variable.dtype, variable.dtype)
+        value = read_array(value)
+        if not is_array(value):
+            value = hold(value, dtype, f"function: {name}", "the variable")
+        elif not is_strong(value):
+            value = promote(value, dtype)
+        array = jnp.asarray(value)
         meta = meta_of(f"function: {name}", array)
-        if array.dtype != dtype:
+        if array.dtype != to_jax(dtype):
             raise DtypeError(
                 f"function: {name} must be {variable.dtype}, got {meta.dtype}; cast it"
             )
