@@ -93,6 +93,96 @@ def test_a_mesh_computes_on_shards_or_gathers_with_one_warning(axes: str) -> Non
     jax.jit(ops.gelu)(sharded)
 
 
+def test_a_sharded_batch_and_a_replicated_weight_have_the_gradient_of_the_whole_batch() -> None:
+    mesh = jax.make_mesh((4,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    home: Any = jax if hasattr(jax, "shard_map") else import_module("jax.experimental.shard_map")
+    weight = jnp.cos(jnp.arange(16.0)).reshape(4, 4)
+
+    def loss(product: Any) -> Any:
+        return lambda w, x: (product(x, w) ** 2).sum()
+
+    expected = jax.grad(loss(jnp.matmul))(weight, X)
+    specs = (PartitionSpec(), PartitionSpec("d"))
+    inside = home.shard_map(
+        jax.grad(loss(ops.matmul)), mesh=mesh, in_specs=specs, out_specs=PartitionSpec()
+    )
+    np.testing.assert_allclose(jax.jit(inside)(weight, X), expected, rtol=1e-5)
+    total = home.shard_map(
+        lambda w, x: jax.lax.psum(loss(ops.matmul)(w, x), "d"),
+        mesh=mesh, in_specs=specs, out_specs=PartitionSpec(),
+    )  # fmt: skip
+    np.testing.assert_allclose(jax.jit(jax.grad(total))(weight, X), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, jax.checkpoint])
+def test_gradients_of_different_arguments_can_be_requested_in_turn(wrap: Any) -> None:
+    y = jnp.cos(X)
+    total = wrap(lambda x, y: ops.multiply(x, y).sum())
+    for argument in (0, 1, 0, 1, 0):
+        np.testing.assert_array_equal(jax.grad(total, argument)(X, y), (y, X)[argument])
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda f: f,
+        jax.jit,
+        jax.checkpoint,
+        lambda f: lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0],
+    ],
+)
+def test_forward_mode_within_other_transformations_is_refused_by_name(wrap: Any) -> None:
+    with pytest.raises(GradientError, match="gelu: opwright operators support only reverse mode"):
+        jax.jvp(wrap(ops.gelu), (X,), (X,))
+    with pytest.raises(GradientError, match="gelu: opwright operators support only reverse mode"):
+        jax.jvp(jax.grad(lambda x: wrap(ops.gelu)(x).sum()), (X,), (X,))
+
+
+@pytest.mark.parametrize("call", [ops.log, jax.jit(ops.log), jax.vmap(ops.log)])
+def test_jax_debug_nans_names_the_operator(call: Any) -> None:
+    with (
+        jax.debug_nans(True),
+        pytest.raises(FloatingPointError, match=r"invalid value \(nan\) encountered in log"),
+    ):
+        call(X)
+
+
+def test_operators_run_without_jit() -> None:
+    expected = jax.grad(lambda x: (jax.nn.softmax(x) ** 2).sum())(X)
+    with jax.disable_jit():
+        np.testing.assert_allclose(ops.softmax(X), jax.nn.softmax(X), atol=1e-6)
+        found = jax.vmap(jax.grad(lambda x: (ops.softmax(x) ** 2).sum()))(X)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_objects_with_a_jax_array_are_arguments() -> None:
+    class Parameter:
+        def __init__(self, array: Any) -> None:
+            self.array = array
+
+        def __jax_array__(self) -> Any:
+            return self.array
+
+    found = jax.jit(jax.grad(lambda x: ops.multiply(X, Parameter(x)).sum()))(X)
+    np.testing.assert_array_equal(found, X)
+
+
+def test_weak_floats_do_not_become_integers() -> None:
+    integers = jnp.arange(4)
+    for call in (ops.divide, jax.jit(ops.divide)):
+        with pytest.raises(DtypeError, match="divide: y must have the dtype of x, int32, got flo"):
+            call(integers, jnp.asarray(2.5))
+    with pytest.raises(DtypeError, match="add: y must have the dtype of x, bool, got int32"):
+        ops.add(integers > 1, jnp.asarray(2))
+    assert ops.divide(X.astype(jnp.float16), jnp.asarray(2)).dtype == jnp.float16
+
+
+def test_numbers_take_the_dtype_of_weakly_typed_arrays() -> None:
+    np.testing.assert_array_equal(ops.multiply(jnp.asarray(2.5), 2), 5)
+    assert jax.grad(lambda x: ops.multiply(x, 3))(2.5) == 3
+    assert jax.grad(ops.square)(2.5) == 5
+
+
 def test_numbers_and_weak_types_take_the_dtype_of_other_arrays() -> None:
     half = X.astype(jnp.bfloat16)
     assert ops.add(half, 2).dtype == jnp.bfloat16
@@ -125,6 +215,7 @@ def test_an_optimizer_returns_new_arrays() -> None:
         (lambda: ops.add(X, X.astype(int)), DtypeError, "add: y must have the dtype of x, float32"),
         (lambda: ops.scale(X, scal=2.0), AttributeValueError, "scale: unknown slot or attribute"),
         (lambda: ops.abs(X.astype(jnp.complex64)), DtypeError, "abs: arrays must have an opw"),
+        (lambda: ops.add(X, jax.random.key(0)), DtypeError, r"add: .* got key<fry>; jax.random.ke"),
         (lambda: ops.nonzero(X), ShapeError, "nonzero: results must have shapes that are known"),
         (lambda: ops.cond(X), MissingOperatorError, "cond: an operator on arrays must not have b"),
         (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from opwright.errors import AttributeTypeError, GradientError, SlotError
+import opwright_jax.gradients  # noqa: F401 - registers the gradients of the primitive
+from opwright.errors import AttributeTypeError, SlotError
 from opwright.op import OpDefinition, VarProto, dtype_to_numpy
 from opwright.runtime import EagerSource, MissingOperatorError, expected_dtype, make_function
 from opwright.vocabulary import STEP_SLOT
@@ -24,7 +25,10 @@ from opwright_jax.dtypes import (
     promote,
     read_array,
 )
-from opwright_jax.gradients import MAX_FUNCTIONS, differentiable
+from opwright_jax.primitive import compute
+
+MAX_FUNCTIONS: Final = 4096
+"""Maximum number of cached compiled functions."""
 
 
 class JaxSource(EagerSource):
@@ -100,22 +104,13 @@ def _stub(who: str, array: Any) -> Any:
 @lru_cache(maxsize=MAX_FUNCTIONS)
 def compile_what(what: What) -> Callable[..., list[Any]]:
     """Return a compiled function that runs a computation, also within `jax.jit`."""
-    run = jax.jit(differentiable(what), inline=True)
-    refusal = (
-        f"{label(what)}: opwright operators support only reverse mode, got a forward-mode "
-        "derivative (jvp, jacfwd); use jax.grad, jax.vjp or jax.jacrev"
-    )
 
-    def call(*values: Any) -> list[Any]:
-        try:
-            results: list[Any] = run(*values)
-        except TypeError as error:
-            if "forward-mode" in str(error):
-                raise GradientError(refusal) from error
-            raise
-        return results
+    def run(*values: Any) -> list[Any]:
+        return compute(what, values)
 
-    return call
+    run.__name__ = run.__qualname__ = f"opwright.{label(what)}"
+    compiled: Callable[..., list[Any]] = jax.jit(run, inline=True)
+    return compiled
 
 
 def make_jax_function(definition: OpDefinition, context: Any) -> Callable[..., Any]:

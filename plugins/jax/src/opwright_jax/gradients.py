@@ -1,128 +1,81 @@
-"""Computes gradients for JAX as computations that can be differentiated again."""
+"""The gradients of the primitive, as computations that can be differentiated again.
+
+JAX derives reverse mode from a forward-mode rule, whose linear part it transposes. The linear part
+is the primitive `tangent`, which JAX can only transpose: that is a `Vjp`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from opwright.errors import GradientError
 from opwright.op import is_float
 from opwright_jax.calls import Forward, Vjp, What, label
-from opwright_jax.dtypes import metas_of
-from opwright_jax.pieces import Metas, differentiate, make_piece
-from opwright_jax.primitive import compute
+from opwright_jax.dtypes import metas_of, to_jax
+from opwright_jax.pieces import Metas, compile_piece, differentiate, make_piece
+from opwright_jax.primitive import compute, make_aval, primitive
 
-MAX_FUNCTIONS: Final = 4096
+MAX_CHOICES: Final = 4096
+"""Maximum number of cached choices of saved values."""
 
-
-class Kept(NamedTuple):
-    """Describes how to compute the gradients of a computation; contains no arrays."""
-
-    what: What
-    metas: Metas
-    wanted: tuple[int, ...]
-    saved: tuple[str, ...]
-    left_out: tuple[int, int] = (0, 0)  # first argument without a gradient, and their number
+tangent = Primitive("opwright_tangent")
+tangent.multiple_results = True
 
 
-class Residual(NamedTuple):
-    """The values that a forward run saves for the gradients: arguments and other values."""
+def _differentiate(
+    primals: Sequence[Any], tangents: Sequence[Any], *, what: What
+) -> tuple[list[Any], list[Any]]:
+    """Compute the results and the values that gradients read; return results and tangents.
 
-    kept: Kept | None
-    values: tuple[Any, ...]
-    saved: tuple[Any, ...]
-
-
-jax.tree_util.register_pytree_node(
-    Residual,
-    lambda residual: ((residual.values, residual.saved), residual.kept),
-    lambda kept, children: Residual(kept, *children),
-)
-
-
-@lru_cache(maxsize=MAX_FUNCTIONS)
-def differentiable(what: What) -> Callable[..., list[Any]]:
-    """Return a function of arrays that JAX differentiates in reverse mode."""
-
-    def run(*values: Any) -> list[Any]:
-        return _compute(what, values)
-
-    run.__name__ = run.__qualname__ = f"opwright.{label(what)}"
-    function: Any = jax.custom_vjp(run)
-    function.defvjp(partial(_run_forward, what), _give_gradients, symbolic_zeros=True)
-    return function  # type: ignore[no-any-return]
-
-
-def _compute(what: What, values: Sequence[Any]) -> list[Any]:
-    """Return the results; gradients are zeros if no result depends on the argument."""
-    results = compute(what, values)
-    vjp = what.of if isinstance(what, Forward) else what
-    if not isinstance(vjp, Vjp):
-        return results
-    n = len(vjp.wanted)
-    pairs = zip(results[:n], vjp.wanted, strict=True)
-    filled = [jnp.zeros_like(values[i]) if r is None else r for r, i in pairs]
-    return [*filled, *results[n:]]
-
-
-def _run_forward(what: What, *primals: Any) -> tuple[list[Any], Residual]:
-    """Compute the results, and save the inputs of the gradients.
-
-    The arrays are computed by a `differentiable` function, since JAX may differentiate them again.
+    Gradients that read saved values recompute them if they are differentiated themselves, since
+    saved outputs may lack a gradient.
     """
-    values = tuple([primal.value for primal in primals])
-    metas = metas_of(label(what), values)
-    wanted = [i for i, p in enumerate(primals) if p.perturbed and is_float(metas[i].dtype)]
-    if not wanted:
-        return differentiable(what)(*values), Residual(None, values, ())
+    primals = [jnp.asarray(p) for p in primals]  # JAX may pass a float
+    places = compile_piece(what, metas_of(label(what), primals)).places
     if isinstance(what, Vjp) and what.saved:
-        return _run_again(what, primals, values)
-    given, saved = _choose(what, metas, tuple(wanted))
-    kept = Kept(what, metas, tuple(wanted), saved)
-    if not saved:
-        return differentiable(what)(*values), Residual(kept, values, ())
-    found = differentiable(Forward(what, given, kept.wanted))(*values)
-    n = len(found) - len(saved)
-    return found[:n], Residual(kept, values, tuple(found[n:]))
+        end = len(primals) - len(what.given)
+        begin = end - len(what.saved)
+        what = what._replace(saved=())
+        primals, tangents = ([*p[:begin], *p[end:]] for p in (primals, tangents))
+    metas = metas_of(label(what), primals)
+    wanted = tuple(
+        i for i, t in enumerate(tangents) if not isinstance(t, ad.Zero) and is_float(metas[i].dtype)
+    )
+    given, saved = _choose(what, metas, wanted, places) if wanted else ((), ())
+    found = compute(Forward(what, given, wanted) if saved else what, primals)
+    outputs = {i: ad.Zero(jax.typeof(found[i]).to_tangent_aval()) for i in places}
+    if given:
+        arrays = found[len(found) - len(saved) :] if saved else []
+        parts = [tangents[i] for i in wanted]
+        known = {"what": what, "saved": saved, "given": given, "wanted": wanted}
+        outputs |= zip(given, tangent.bind(*primals, *arrays, *parts, **known), strict=True)
+    return [found[i] for i in places], [outputs[i] for i in places]
 
 
-def _run_again(
-    vjp: Vjp, primals: Sequence[Any], values: tuple[Any, ...]
-) -> tuple[list[Any], Residual]:
-    """Like `_run_forward`, for gradients that recompute their saved values.
-
-    Saved outputs may lack a gradient, but gradients recomputed from the arguments are
-    differentiable.
-    """
-    begin = len(primals) - len(vjp.saved) - len(vjp.given)
-    end = begin + len(vjp.saved)
-    found, residual = _run_forward(vjp._replace(saved=()), *primals[:begin], *primals[end:])
-    if residual.kept is None:
-        return found, Residual(None, values, ())
-    kept = residual.kept._replace(left_out=(begin, len(vjp.saved)))
-    return found, residual._replace(kept=kept)
-
-
-@lru_cache(maxsize=MAX_FUNCTIONS)
+@lru_cache(maxsize=MAX_CHOICES)
 def _choose(
-    what: What, metas: Metas, wanted: tuple[int, ...]
+    what: What, metas: Metas, wanted: tuple[int, ...], places: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return the results that may have a gradient, and the inputs of the gradients.
+    """Return the results that have a gradient, and the values that gradients read.
 
-    Raises GradientError if no result has a gradient.
+    Raises GradientError if no float result has a gradient.
     """
     piece = make_piece(what, metas)
     block = piece.block
-    floats = [i for i, n in enumerate(piece.results) if n and is_float(block.var(n).dtype)]
-    given = tuple(floats)
+    given = tuple(i for i in places if is_float(block.var(str(piece.results[i])).dtype))
+    if not given:
+        return (), ()
     try:
         return given, differentiate(what, metas, given, wanted).saved
     except GradientError:
-        given = tuple(i for i in floats if _has_gradient(what, metas, i, wanted))
+        given = tuple(i for i in given if _has_gradient(what, metas, i, wanted))
         if not given:
             raise
         return given, differentiate(what, metas, given, wanted).saved
@@ -136,30 +89,63 @@ def _has_gradient(what: What, metas: Metas, result: int, wanted: tuple[int, ...]
     return True
 
 
-def _give_gradients(residual: Residual, grads: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the gradients of all arguments, with None for arguments without a gradient."""
-    kept, values = residual.kept, residual.values
-    begin, count = (0, 0) if kept is None else kept.left_out
-    none = (None,) * (len(values) + count)
-    given = tuple(i for i, g in enumerate(grads) if not _is_zero(g))
-    if kept is None or not given:
-        return none
-    saved, arrays = kept.saved, residual.saved
-    if saved and not set(_saved_for(kept, given)) <= set(saved):
-        saved, arrays = (), ()  # recomputed
-    vjp = Vjp(kept.what, saved, given, kept.wanted)
-    found = differentiable(vjp)(*values, *arrays, *[grads[i] for i in given])
-    by_place = dict(zip(kept.wanted, found, strict=True))
-    gradients = [by_place.get(i) for i in range(len(values))]
-    return (*gradients[:begin], *none[:count], *gradients[begin:])
+def _transpose(
+    grads: Sequence[Any],
+    *operands: Any,
+    what: What,
+    saved: tuple[str, ...],
+    given: tuple[int, ...],
+    wanted: tuple[int, ...],
+) -> list[Any]:
+    """Return the gradients of the tangents, and None for the values."""
+    end = len(operands) - len(wanted)
+    begin = end - len(saved)
+    values, arrays = operands[:begin], operands[begin:end]
+    live = [i for i, grad in zip(given, grads, strict=True) if not isinstance(grad, ad.Zero)]
+    linear = [i for i, t in zip(wanted, operands[end:], strict=True) if ad.is_undefined_primal(t)]
+    by_place: dict[int, Any] = {}
+    if live:
+        vjp = Vjp(what, saved, tuple(live), tuple(linear))
+        is_whole = (vjp.given, vjp.wanted) == (given, wanted)
+        if not is_whole and not _is_enough(vjp, metas_of(label(what), values)):
+            vjp, arrays = vjp._replace(saved=()), ()
+        seeds = [grad for grad in grads if not isinstance(grad, ad.Zero)]
+        found = compute(vjp, [*values, *arrays, *seeds])
+        by_place = dict(zip(linear, found, strict=True))
+    gradients: list[Any] = [None] * end
+    for i, operand in zip(wanted, operands[end:], strict=True):
+        gradient = by_place.get(i)
+        if gradient is None and ad.is_undefined_primal(operand):
+            gradient = ad.Zero(operand.aval)
+        gradients.append(gradient)
+    return gradients
 
 
-@lru_cache(maxsize=MAX_FUNCTIONS)
-def _saved_for(kept: Kept, given: tuple[int, ...]) -> tuple[str, ...]:
-    return differentiate(kept.what, kept.metas, given, kept.wanted).saved
+@lru_cache(maxsize=MAX_CHOICES)
+def _is_enough(vjp: Vjp, metas: Metas) -> bool:
+    """Whether the saved values are all that the gradients read; otherwise they are recomputed."""
+    needed = differentiate(vjp.of, metas, vjp.given, vjp.wanted).saved
+    return bool(vjp.saved) and set(needed) <= set(vjp.saved)
 
 
-def _is_zero(grad: Any) -> bool:
-    """Whether a gradient is known to be zero, such as the gradient of an unused result."""
-    is_symbolic = isinstance(grad, jax.custom_derivatives.SymbolicZero)
-    return is_symbolic or grad.dtype == jax.dtypes.float0
+@tangent.def_abstract_eval
+def _infer(*avals: Any, what: What, saved: Any, given: Any, wanted: Any) -> Any:
+    begin = len(avals) - len(saved) - len(wanted)
+    compiled = compile_piece(what, metas_of(label(what), avals[:begin]))
+    metas = [compiled.fetches[compiled.places.index(i)] for i in given]
+    return [make_aval(meta.shape, to_jax(meta.dtype), avals) for meta in metas]
+
+
+def _refuse(*_: Any, what: What, **__: Any) -> Any:
+    raise GradientError(
+        f"{label(what)}: opwright operators support only reverse mode, got a forward-mode "
+        "derivative (jvp, jacfwd); use jax.grad, jax.vjp or jax.jacrev"
+    )
+
+
+ad.primitive_jvps[primitive] = _differentiate
+ad.primitive_transposes[tangent] = _transpose
+tangent.def_impl(_refuse)
+ad.primitive_jvps[tangent] = _refuse
+batching.primitive_batchers[tangent] = _refuse
+mlir.register_lowering(tangent, _refuse)

@@ -43,6 +43,11 @@ class Compiled(NamedTuple):
     fetches: Metas
     sources: tuple[tuple[str, int] | None, ...]  # of results: ("fetch" or "argument", its place)
 
+    @property
+    def places(self) -> tuple[int, ...]:
+        """For each fetch, the first result that is this fetch."""
+        return tuple(self.sources.index(("fetch", i)) for i in range(len(self.fetches)))
+
 
 @lru_cache(maxsize=MAX_PIECES)
 def compile_piece(what: What, metas: Metas) -> Compiled:

@@ -28,10 +28,11 @@ primitive.multiple_results = True
 
 
 def compute(what: What, values: Sequence[Any]) -> list[Any]:
-    """Return the results of a computation on arrays, without a gradient in JAX.
+    """Return the results of a computation on arrays.
 
     A result that does not depend on arguments is None.
     """
+    values = _vary(values)
     compiled = compile_piece(what, metas_of(label(what), values))
     fetched = primitive.bind(*values, what=what) if compiled.fetches else []
     return [
@@ -42,21 +43,29 @@ def compute(what: What, values: Sequence[Any]) -> list[Any]:
 
 @lru_cache(maxsize=4096)
 def _jitted(what: What) -> Any:
-    return jax.jit(lambda *values: primitive.bind(*values, what=what))
+    def run(*values: Any) -> Any:
+        return primitive.bind(*values, what=what)
+
+    run.__name__ = run.__qualname__ = label(what)
+    # With jax_debug_nans, JAX calls functions with an invalid result again without jit, except
+    # functions with this attribute, for which it raises FloatingPointError.
+    run._apply_primitive = True  # type: ignore[attr-defined]
+    return jax.jit(run)
 
 
 @primitive.def_impl
 def _run(*values: Any, what: What) -> Any:
-    return _jitted(what)(*values)
+    with jax.disable_jit(False):
+        return _jitted(what)(*values)
 
 
 @primitive.def_abstract_eval
 def _infer(*avals: Any, what: What) -> Any:
     compiled = compile_piece(what, metas_of(label(what), avals))
-    return [_make_aval(meta.shape, to_jax(meta.dtype), avals) for meta in compiled.fetches]
+    return [make_aval(meta.shape, to_jax(meta.dtype), avals) for meta in compiled.fetches]
 
 
-def _make_aval(shape: Any, dtype: Any, avals: Sequence[Any]) -> Any:
+def make_aval(shape: Any, dtype: Any, avals: Sequence[Any]) -> Any:
     """Return an abstract array that varies along the axes of a `shard_map` like the arguments."""
     aval = jax.core.ShapedArray(shape, dtype)
     axes = frozenset[Any]().union(*map(_varying_axes, avals))
@@ -68,6 +77,25 @@ def _make_aval(shape: Any, dtype: Any, avals: Sequence[Any]) -> Any:
     if hasattr(like, "mat"):  # JAX 0.10 and later
         return aval.update(sharding=sharding, manual_axis_type=like.mat.update(varying=axes))
     return aval.update(sharding=sharding, vma=axes)
+
+
+def _vary(values: Sequence[Any]) -> Sequence[Any]:
+    """Return values that vary along the same axes of a `shard_map`.
+
+    JAX sums the gradients of the values that it converts.
+    """
+    each = [_varying_axes(jax.typeof(value)) for value in values]
+    axes = _NONE.union(*each)
+    if all(own == axes for own in each):
+        return values
+    missing = [tuple(sorted(axes - own)) for own in each]
+    return [_cast(v, rest) if rest else v for v, rest in zip(values, missing, strict=True)]
+
+
+def _cast(value: Any, axes: tuple[str, ...]) -> Any:
+    if hasattr(jax.lax, "pcast"):
+        return jax.lax.pcast(value, axes, to="varying")
+    return jax.lax.pvary(value, axes)
 
 
 def _varying_axes(aval: Any) -> frozenset[Any]:
