@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
+from traceback import format_list
 from types import FunctionType
 from typing import Any, Final
 
@@ -94,6 +95,7 @@ class TrainStep:
             raise SettingError(
                 f"train_step: model and loss must be one graph, got a graph break: {reason}; "
                 'train the model in parts with torch.compile(model, backend="opwright")'
+                f"{_broken_line(error)}"
             ) from error
         except OpwrightError as error:
             if self.trainer.way.group:
@@ -113,6 +115,11 @@ class TrainStep:
         job = job._replace(written=tuple(sorted({*job.written, *job.trained} & {*job.kept})))
         kind = partial(StepPlan, trainer=self.trainer)
         return Region(captured, job, self._options, kind, self.trainer.state.scope)
+
+
+def _broken_line(error: Any) -> str:
+    """Return the model's source line at which the graph breaks, after a line break."""
+    return "".join("\n" + text.rstrip() for text in format_list(error.real_stack[-1:]))
 
 
 def _batch_note(batch: Any) -> str:
