@@ -217,6 +217,11 @@ def test_an_optimizer_returns_new_arrays() -> None:
         (lambda: ops.scale(X, scal=2.0), AttributeValueError, "scale: unknown slot or attribute"),
         (lambda: ops.abs(X.astype(jnp.complex64)), DtypeError, "abs: arrays must have an opw"),
         (lambda: ops.add(X, jax.random.key(0)), DtypeError, r"add: .* got key<fry>; jax.random.ke"),
+        (
+            lambda: jax.grad(lambda x: ops.floor(x).sum())(X),
+            GradientError,
+            "floor: .*'x' must get a gradient from .*; jax.lax.stop_gradient omits",
+        ),
         (lambda: ops.nonzero(X), ShapeError, "nonzero: results must have shapes that are known"),
         (lambda: ops.cond(X), MissingOperatorError, "cond: an operator on arrays must not have b"),
         (

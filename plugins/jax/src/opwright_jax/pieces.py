@@ -114,9 +114,14 @@ def _make_call(call: Call, metas: Metas) -> Piece:
     proto = ow.current_context().ops.get(call.type).proto
     program = ow.Program()
     block = program.global_block()
+    names = [
+        f"{slot.name}.{i}" if slot.duplicable else slot.name
+        for slot, count in zip(proto.inputs, call.counts, strict=True)
+        for i in range(count)
+    ]
     arguments = [
-        block.create_var(f"a{i}", list(meta.shape), meta.dtype, is_data=True)
-        for i, meta in enumerate(metas)
+        block.create_var(name, list(meta.shape), meta.dtype, is_data=True)
+        for name, meta in zip(names, metas, strict=True)
     ]
     items = iter(arguments)
     inputs: dict[str, Any] = {}
@@ -244,7 +249,9 @@ def _append(
     try:
         appended = ow.append_backward(targets, wanted, grads=pairs, allow_unused=True)
     except GradientError as error:
-        raise GradientError(f"{label(of)}: {error}") from None
+        raise GradientError(
+            f"{label(of)}: {error}; jax.lax.stop_gradient omits an argument in JAX"
+        ) from None
     return {variable.name: gradient.name for variable, gradient in appended}
 
 
