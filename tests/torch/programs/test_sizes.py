@@ -34,6 +34,8 @@ USES: Final[dict[str, Callable[[Tensor, int], Tensor]]] = {
     "tril": lambda x, n: (x.T @ x).tril(4 - n),
     "topk": lambda x, n: x.topk(n - 3)[0],
     "lowest": lambda x, n: x.topk(n // 2, largest=False)[1],
+    "unfold": lambda x, n: x.unfold(1, 3, 2) + x[:, :1, None],
+    "unfold without overlap": lambda x, n: x.unfold(1, 2, 2).unfold(0, 2, 2).flatten(2),
     "randperm": lambda x, n: torch.randperm(n).sort()[0] + x,
     "std": lambda x, n: x.std(1) + x.var(1),
 }

@@ -8,6 +8,7 @@ from typing import Any, Final
 import opwright as ow
 from opwright_torch.aten.shapes import axis_of, identity, rank, with_shape
 from opwright_torch.translate import Decline, Rows, Translator
+from opwright_torch.translate.sizes import Size
 from opwright_torch.translate.translator import Value
 
 ROWS: Final = Rows()
@@ -184,6 +185,11 @@ def unfold(t: Translator, input: Value, dimension: int, size: int, step: int) ->
     count = t.shape()[axis]
     if rank(input) == 0:
         raise Decline("a scalar has no axis")
+    if isinstance(count, Size):
+        starts, offsets = (t.op("arange", start=0, stop=n, dtype="int64") for n in (count, size))
+        starts = t.op("unsqueeze", t.op("multiply", starts, step), axis=[1])
+        index = t.op("add", starts, offsets)
+        return transposed_last(t, t.op("gather", input, index, axis=axis), [axis + 1])
     if size == step:
         cut = _slice(t, input, axis, 0, count * step)
         shape = t.shape(input)
