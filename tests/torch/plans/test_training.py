@@ -259,6 +259,17 @@ def test_a_parameter_that_is_a_result_has_a_gradient(copies: int) -> None:
     torch.testing.assert_close(grads(compiled(run)), grads(run))
 
 
+def test_an_input_that_the_backward_pass_reads_can_be_overwritten_by_the_graph() -> None:
+    def run(x: torch.Tensor, y: torch.Tensor) -> None:
+        x.copy_(x * y)
+
+    start, y = torch.randn(3), torch.randn(3, requires_grad=True)
+    x = start.clone()
+    compiled(run)(x, y)
+    (found,) = torch.autograd.grad(x.sum(), y)
+    torch.testing.assert_close(found, start)
+
+
 def test_frozen_parameters_have_no_gradient() -> None:
     model = network()
     model[0].weight.requires_grad_(False)

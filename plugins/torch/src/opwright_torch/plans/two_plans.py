@@ -84,12 +84,20 @@ class TwoPlans(Forward):
             rest = [s for s in sources if s not in names and s not in results]
             saved = [*(s for s in sources if s in names), *results, *rest]
             order = tuple(map(saved.index, sources))
-            picks = pick(feeds), pick(results), pick(order)
+            picks = self._pick_saved(feeds), pick(results), pick(order)
             if len(self._handings) >= MAX_HANDINGS:
                 self._handings.clear()
             found = Handing(second, sources, *picks, self._likes(values))
             self._handings[id(sources)] = found
         return found
+
+    def _pick_saved(self, feeds: tuple[int, ...]) -> Pick:
+        """Return a function that selects feeds, with copies of those that the graph overwrites."""
+        mutations = () if self.job.captured is None else self.job.captured.mutations
+        copied = {m.input for m in mutations}.intersection(feeds)
+        if not copied:
+            return pick(feeds)
+        return lambda args: tuple(args[i].clone() if i in copied else args[i] for i in feeds)
 
     def differentiate(self, args: tuple[Any, ...], step: Any, tangents: Sequence[Any]) -> list[Any]:
         """Return the gradients of the trained inputs by running both plans."""
