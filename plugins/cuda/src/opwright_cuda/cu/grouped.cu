@@ -15,23 +15,6 @@ OW_INLINE int64_t EndOf(const Index* offsets, int64_t group, int64_t begin, int6
   return begin;
 }
 
-// Stores a tile of a row-major matrix with `n_columns` columns, up to row `n_rows`.
-template <typename T, typename Value>
-OW_INLINE void StoreTile(T* out, int64_t first_row, int64_t n_rows, int64_t first_column,
-                         int64_t n_columns, const TileSums<Value, SquareTile>& sums) {
-#pragma unroll
-  for (int i = 0; i < kPerThread; ++i) {
-    const int64_t row = first_row + sums.row + i;
-    if (row >= n_rows) break;
-#pragma unroll
-    for (int j = 0; j < kPerThread; ++j) {
-      const int64_t column = first_column + sums.column + j;
-      if (column >= n_columns) break;
-      out[row * n_columns + column] = Store<T>(sums.at[i][j]);
-    }
-  }
-}
-
 // out[i] = x[i] @ weight[g] for each row i of group g; rows after the last group become 0. The
 // strides are those of a matrix of `weight`. Each group begins with a new tile of rows, so there
 // are at most n / 64 + groups + 1 of them.

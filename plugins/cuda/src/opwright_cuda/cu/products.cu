@@ -53,15 +53,6 @@ __global__ void __launch_bounds__(kProductThreads)
                                      product.n};
   TileSums<Value, SquareTile> sums(false);
   MultiplyTiles(left, right, first_row, first_column, 0, product.k, &sums);
-#pragma unroll
-  for (int i = 0; i < kPerThread; ++i) {
-    const int64_t row = first_row + sums.row + i;
-    if (row >= product.m) break;
-#pragma unroll
-    for (int j = 0; j < kPerThread; ++j) {
-      const int64_t column = first_column + sums.column + j;
-      if (column >= product.n) break;
-      out[(stack * product.m + row) * product.n + column] = Store<Out>(sums.at[i][j]);
-    }
-  }
+  StoreTile(out + stack * product.m * product.n, first_row, product.m, first_column, product.n,
+            sums);
 }

@@ -205,6 +205,23 @@ OW_INLINE void MultiplyTiles(const Left& left, const Right& right, int64_t row, 
   }
 }
 
+// Stores the sums of a tile of a row-major matrix with `n_columns` columns, up to row `n_rows`.
+template <typename T, typename Value, typename Shape>
+OW_INLINE void StoreTile(T* out, int64_t first_row, int64_t n_rows, int64_t first_column,
+                         int64_t n_columns, const TileSums<Value, Shape>& sums) {
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) {
+    const int64_t row = first_row + sums.row + i;
+    if (row >= n_rows) break;
+#pragma unroll
+    for (int j = 0; j < kPerThread; ++j) {
+      const int64_t column = first_column + sums.column + j;
+      if (column >= n_columns) break;
+      out[row * n_columns + column] = Store<T>(sums.at[i][j]);
+    }
+  }
+}
+
 }  // namespace opwright_cuda
 
 #endif  // OPWRIGHT_CUDA_TILES_H_
