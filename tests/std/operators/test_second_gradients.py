@@ -90,18 +90,25 @@ class SumOfGradients(NamedTuple):
     of_gradients: dict[str, Array]
 
 
+def float_outputs(one: OneOperator) -> list[ow.Variable]:
+    """Return the outputs that have a gradient."""
+    return [
+        variable
+        for slot in one.definition.proto.outputs
+        for variable in one.outputs[slot.name]
+        if is_float(np.dtype(variable.dtype)) and not slot.intermediate and not slot.aliases
+    ]
+
+
 def add_squared_loss(one: OneOperator, weights: dict[str, Array]) -> ow.Variable:
     """Append ``sum(weight * out**2)``; its first gradient always depends on the inputs."""
     rng = np.random.default_rng(0)
     parts = []
-    for slot in one.definition.proto.outputs:
-        for variable in one.outputs[slot.name]:
-            dtype = np.dtype(variable.dtype)
-            if is_float(dtype) and not slot.intermediate and not slot.aliases:
-                square = append(one.block, "multiply", {"x": variable, "y": variable})
-                weight = np.asarray(rng.standard_normal(known_shape(one, variable)))
-                weights[variable.name] = weight
-                parts.append(weighted_sum(one, square, weight.astype(dtype)))
+    for variable in float_outputs(one):
+        square = append(one.block, "multiply", {"x": variable, "y": variable})
+        weight = np.asarray(rng.standard_normal(known_shape(one, variable)))
+        weights[variable.name] = weight
+        parts.append(weighted_sum(one, square, weight.astype(variable.dtype)))
     return append(one.block, "add_n", {"x": parts})
 
 
@@ -140,6 +147,35 @@ def test_second_gradient_agrees_with_central_differences_of_the_first(case: Case
         np.testing.assert_allclose(
             found, expected, rtol=1e-5, atol=1e-6 * size, err_msg=f"{case}: {variable.name}"
         )
+
+
+@over_cases(cases[0] for cases in graded_cases().values() if not is_once(cases[0]))
+def test_a_gradient_is_linear_in_the_gradient_of_the_output(case: Case) -> None:
+    """The gradient with respect to the output's gradient is the same where that is 0."""
+    arrays = case.make_inputs("float64")
+    one = build(case, arrays)
+    wanted = float_inputs(one, graded_slots(case, arrays))
+    outputs = float_outputs(one)
+    rng = np.random.default_rng(0)
+    seeds = {}
+    for variable in outputs:
+        name = f"{variable.name}_seed"
+        one.feeds[name] = np.asarray(rng.standard_normal(known_shape(one, variable)))
+        seeds[variable] = one.block.create_var(name, one.feeds[name].shape, "float64", is_data=True)
+    firsts = ow.append_backward(outputs, wanted, grads=seeds)
+    parts = []
+    for variable, gradient in firsts:
+        weight = np.asarray(rng.standard_normal(one.feeds[variable.name].shape))
+        parts.append(weighted_sum(one, gradient, weight))
+    total = append(one.block, "add_n", {"x": parts})
+    pairs = ow.append_backward(total, list(seeds.values()), allow_unused=True)
+    with np.errstate(all="ignore"):
+        second = compiled(one.block, one.feeds, [gradient for _, gradient in pairs])
+        found = second(**one.feeds)
+        zeros = {seed.name: np.zeros_like(one.feeds[seed.name]) for seed in seeds.values()}
+        at_zero = second(**{**one.feeds, **zeros})
+    for result, expected in zip(at_zero, found, strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_every_once_differentiable_operator_has_a_case() -> None:

@@ -126,6 +126,17 @@ OPWRIGHT_CPU_CLONES void PowersOfDifferences(const T* x, const T* y, int64_t n, 
     out[i] = functors::Exp(difference);
   }
 }
+
+// Returns e**(x - out), which is NaN if both are infinite, except 0 if x is minus infinity.
+template <typename T>
+OPWRIGHT_CPU_CLONES void Shares(const T* x, const T* out, int64_t n, T* shares) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const bool is_none = x[i] == -std::numeric_limits<T>::infinity();
+    shares[i] = functors::Exp(is_none ? x[i] : x[i] - out[i]);
+  }
+}
+
 template <typename T>
 OPWRIGHT_CPU_CLONES void AddLogarithms(const T* x, const T* sums, int64_t n, T* out) {
 #pragma GCC ivdep
@@ -173,11 +184,10 @@ void LogCumsumGradLine(const T* x, const T* out, const T* out_grad, int64_t n, i
     }
     sums[count] = end < n ? out[end * step] : sums[count - 1];
     PowersOfDifferences(sums, sums + 1, count, kept);
-    PowersOfDifferences(values, sums, count, shares);
+    Shares(values, sums, count, shares);
     for (int64_t i = count - 1; i >= 0; --i) {
       total = total * kept[i] + out_grad[(begin + i) * step];
-      const bool is_counted = values[i] != -std::numeric_limits<T>::infinity();
-      x_grad[(begin + i) * step] = is_counted ? total * shares[i] : T(0);
+      x_grad[(begin + i) * step] = total * shares[i];
     }
   }
 }

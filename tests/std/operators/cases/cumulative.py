@@ -89,8 +89,19 @@ def log_sums(x: Array, axis: int, reverse: bool = False) -> Array:
     return np.moveaxis(out[..., ::-1] if reverse else out, -1, axis).reshape(x.shape)
 
 
+def log_sums_grad(x: Array, axis: int, out_grad: Array, reverse: bool = False) -> Array:
+    """Return the gradient of rows; an element of minus infinity adds nothing to a sum."""
+    out = log_sums(x, axis, reverse)
+    n = np.arange(x.shape[1])
+    is_later = n[:, None] >= n if reverse else n[:, None] <= n
+    share = np.exp(x[:, :, None] - out[:, None, :])
+    share = np.where(is_later & ~np.isneginf(x[:, :, None]), share, 0)
+    return np.asarray((share * out_grad[:, None, :]).sum(2))
+
+
 TIES = Values([[2, 2, 1, 3, 3, 0], [1, 0, 0, 2, 1, 2]])
 WAYS = {"last": ((3, 9), -1), "first": ((5, 33), 0), "middle": ((2, 4, 3), 1), "empty": ((0, 3), 1)}
+INFINITE = Values([[1.0, INF, 2.0, INF, -INF], [-INF, 3.0, -INF, -90.0, 5.0]])
 FAR = Values([[-INF, -INF, -800.0, 3.0, 700.0], [5.0, -INF, 2.0, -90.0, 5.0]])
 
 
@@ -125,5 +136,19 @@ CASES = (
             ("far", FAR, {"axis": 1}, WIDE, "infinite there"),
             ("scalar", Random(()), {"axis": 0}, FLOATS, ""),
         )
+    ),
+    *(
+        Case(
+            "logcumsumexp",
+            {"x": INFINITE},
+            log_sums,
+            {"axis": 1, "reverse": reverse},
+            WIDE,
+            label=f"infinite-{reverse}",
+            no_grad="infinite there",
+            gradients=log_sums_grad,
+            out_grad=[[-1.0, 0.0, 2.0, 0.5, 3.0], [0.25, 0.0, -2.0, 1.0, 1.0]],
+        )
+        for reverse in (False, True)
     ),
 )

@@ -6,7 +6,13 @@ import math
 
 from opwright.errors import GradientError
 from opwright.op import BodyContext, Composition, by_differentiating
-from opwright_std.compositions.expression import Expression, rank_of, read
+from opwright_std.compositions.expression import (
+    Expression,
+    rank_of,
+    read,
+    read_wide,
+    rounded_to,
+)
 from opwright_std.compositions.recurrent import Memory, gru_step, split
 
 
@@ -57,6 +63,18 @@ def cumprod(b: BodyContext) -> str:
     if rank == 0:
         return (x.filled(1.0) + x * 0.0 if b.attr("exclusive") else x).name
     axis = b.attr("axis") % rank
+    length = _length_of(b, x, axis)
+    out = x.then("flip", axis=[axis]) if b.attr("reverse") else x
+    if b.attr("exclusive"):
+        out = _shifted(out, 1, axis, rank, length, 1.0)
+    step = 1
+    while step < length:
+        out = out * _shifted(out, step, axis, rank, length, 1.0)
+        step *= 2
+    return (out.then("flip", axis=[axis]) if b.attr("reverse") else out).name
+
+
+def _length_of(b: BodyContext, x: Expression, axis: int) -> int:
     meta = b.meta(x.name)
     length = meta.shape[axis] if meta else -1
     if length < 0:
@@ -64,38 +82,48 @@ def cumprod(b: BodyContext) -> str:
             f"{b.type}: its gradient depends on the length of axis {axis} of x, got an unknown "
             "one; declare it"
         )
-    out = x.then("flip", axis=[axis]) if b.attr("reverse") else x
-    if b.attr("exclusive"):
-        out = _shifted(out, 1, axis, rank, length)
-    step = 1
-    while step < length:
-        out = out * _shifted(out, step, axis, rank, length)
-        step *= 2
-    return (out.then("flip", axis=[axis]) if b.attr("reverse") else out).name
+    return length
 
 
-def _shifted(x: Expression, step: int, axis: int, rank: int, length: int) -> Expression:
-    """Shift elements along an axis by `step`, and fill the gap in front with ones."""
+def _shifted(
+    x: Expression, step: int, axis: int, rank: int, length: int, value: float
+) -> Expression:
+    """Shift elements along an axis by `step`, and fill the gap in front with a value."""
     paddings = [0] * (2 * rank)
     paddings[2 * axis] = step
-    padded = x.then("pad", paddings=paddings, value=1.0)
+    padded = x.then("pad", paddings=paddings, value=value)
     return padded.then("slice", axes=[axis], starts=[0], ends=[length], steps=[1])
 
 
 def _write_logcumsumexp_grad(b: BodyContext) -> None:
-    """Emit exp(x) times the reverse cumulative sum of out_grad / exp(out), through logarithms.
+    """Emit exp(x - out) * t, where t[i] = out_grad[i] + exp(out[i] - out[i + 1]) * t[i + 1].
 
-    Only positive numbers have a logarithm, so negative elements of out_grad are summed separately.
+    The recurrence takes log2(length) steps. It is linear in out_grad, and its differences are at
+    most 0. 16-bit floats are computed in float32.
     """
-    x, out, grad = (read(b, slot) for slot in ("x", "out", "out_grad"))
-    attrs = {"axis": b.attr("axis"), "reverse": not b.attr("reverse")}
-    parts = []
-    for part in (grad, -grad):
-        is_positive = part.compare("greater", 0.0)
-        logs = is_positive.choose(part, part.filled(1.0)).then("log") - out
-        logs = is_positive.choose(logs, part.filled(-math.inf))
-        parts.append((logs.then("logcumsumexp", **attrs) + x).then("exp"))
-    b.emit("subtract", {"x": parts[0].name, "y": parts[1].name}, {"out": b.outputs("x_grad")})
+    x, out, total = (read_wide(b, slot) for slot in ("x", "out", "out_grad"))
+    is_none = x.compare("equal", -math.inf)
+    share = is_none.choose(x.filled(-math.inf), x - out).then("exp")
+    rank = rank_of(b, "x")
+    if rank:
+        axis = b.attr("axis") % rank
+        length = _length_of(b, x, axis)
+        is_flipped = not b.attr("reverse")
+        if is_flipped:
+            out, total = (each.then("flip", axis=[axis]) for each in (out, total))
+        before = _shifted(out, 1, axis, rank, length, math.inf)
+        difference = out - before
+        # Equal infinities have difference 0.
+        finite = out.then("isfinite").choose(difference, difference.filled(0.0))
+        decay = out.with_("equal", before).choose(finite, difference).then("exp")
+        step = 1
+        while step < length:
+            total = total + decay * _shifted(total, step, axis, rank, length, 0.0)
+            decay = decay * _shifted(decay, step, axis, rank, length, 0.0)
+            step *= 2
+        total = total.then("flip", axis=[axis]) if is_flipped else total
+    x_grad = rounded_to(b, total * share)
+    b.set_output("x_grad", x_grad.name)
 
 
 LOGCUMSUMEXP = Composition(_write_logcumsumexp_grad)

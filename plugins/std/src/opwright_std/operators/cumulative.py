@@ -190,7 +190,7 @@ def logcumsumexp_grad(
                 total = total * np.where(sums[i] == sums[i + 1], 1, np.exp(step))
             total = total + grads[i]
             share = np.exp(np.subtract(xs[i], sums[i], dtype=kind))
-            result[i] = np.where(np.isneginf(xs[i]), 0, total * share)
+            result[i] = total * np.where(np.isneginf(xs[i]), 0, share)
 
 
 LOGCUMSUMEXP = (
