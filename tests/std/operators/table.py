@@ -16,6 +16,7 @@ from one_operator import Target, graded_slots, targets
 
 import opwright as ow
 from every_case import EVERY, is_one_in
+from opwright.errors import KernelNotFoundError
 
 Point: TypeAlias = tuple[Case, str, Target]
 
@@ -26,6 +27,11 @@ SHARE = 24
 
 DEVICE_SHARE = 4
 """As `SHARE`, for devices other than the CPU, where every kernel instance must be compiled."""
+
+REFUSALS = {
+    ("matmul", "cuda-small"): "the batch broadcasts in more than one dimension",
+}
+"""Why a library may refuse cases of an operator of a supported dtype, by operator and target."""
 
 
 @cache
@@ -112,12 +118,15 @@ def over_targets(
 
 def _run_point(test: Callable[..., None], point: Point, fixtures: dict[str, Any]) -> str | None:
     """Run a test for one point; return the reason if the test was skipped."""
+    case, dtype, target = point
     try:
         test(*point, **fixtures)
     except pytest.skip.Exception as skip:
         return str(skip)
     except Exception as error:
-        case, dtype, target = point
+        refusal = REFUSALS.get((case.op, str(target)))
+        if refusal and isinstance(error, KernelNotFoundError) and f": {refusal}\n" in str(error):
+            return refusal
         error.add_note(f"for {case} in {dtype} on {target}")
         raise
     return None
