@@ -79,6 +79,25 @@ def test_gradients_agree_with_central_differences(case: Case) -> None:
 
 
 @over([case for case in largest_cases() if not is_once(case)])
+def test_forward_mode_equals_reverse_mode(case: Case) -> None:
+    total, values = make_sample(case, "float64").scalar()
+    rng = np.random.default_rng(1)
+    rows = [rng.standard_normal((2, *value.shape)) for value in values]
+    places = tuple(range(len(values)))
+
+    def derivative(*directions: Any) -> Any:
+        return jax.jvp(total, tuple(values), directions)[1]
+
+    gradients = jax.grad(total, places)(*values)
+    terms = [g * row for g, row in zip(gradients, rows, strict=True)]
+    expected = [sum(term[i].sum() for term in terms) for i in range(2)]
+    size = 1 + sum(float(abs(term).sum()) for term in terms)
+    np.testing.assert_allclose(jax.vmap(derivative)(*rows), expected, rtol=0, atol=1e-11 * size)
+    along = [row[0] for row in rows]
+    np.testing.assert_allclose(jax.jit(derivative)(*along), expected[0], rtol=0, atol=1e-11 * size)
+
+
+@over([case for case in largest_cases() if not is_once(case)])
 def test_second_gradients_agree_with_central_differences(case: Case) -> None:
     total, values = make_sample(case, "float64").scalar()
     places = tuple(range(len(values)))

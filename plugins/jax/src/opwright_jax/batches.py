@@ -13,7 +13,7 @@ import opwright as ow
 from opwright.errors import OpwrightError
 from opwright_jax.calls import Call, Forward, Vjp, What, Whole, innermost, read_attrs, write_attrs
 from opwright_jax.dtypes import meta_of
-from opwright_jax.pieces import Compiled, compile_piece, make_piece
+from opwright_jax.pieces import Compiled, compile_piece
 
 TOPIC = "batches"
 """The topic of annexes that describe how to compute a batch of examples in a new axis 0 at once.
@@ -177,19 +177,15 @@ def _check(
     metas = tuple(_meta(v, v.shape) for v in aligned)
     try:
         all_of_them = compile_piece(batched, metas)
-        piece = make_piece(batched, metas) if is_folded else None
     except OpwrightError:
         return None
     if not _fits(one, all_of_them, n, is_folded):
-        return None
-    # In the program of the batch, saved values must have the shapes of the aligned arrays.
-    if piece and [piece.block.var(v).shape for v in piece.arguments] != [m.shape for m in metas]:
         return None
     return Batched(batched, align, [(n, *meta.shape) for meta in one.fetches])
 
 
 def _fits(one: Compiled, batched: Compiled, n: int, is_folded: bool) -> bool:
-    if one.sources != batched.sources or len(one.fetches) != len(batched.fetches):
+    if one.sources != batched.sources or not batched.has_shapes:
         return False
     return all(
         b.dtype == a.dtype

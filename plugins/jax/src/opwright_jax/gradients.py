@@ -1,13 +1,14 @@
-"""The gradients of the primitive, as computations that can be differentiated again.
+"""The derivatives of the primitive, as computations that can be differentiated again.
 
 JAX derives reverse mode from a forward-mode rule, whose linear part it transposes. The linear part
-is the primitive `tangent`, which JAX can only transpose: that is a `Vjp`.
+is the primitive `tangent`: transposed, it is a `Vjp`; computed, the gradient of a `Vjp` with
+respect to its seeds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import jax
@@ -136,16 +137,85 @@ def _infer(*avals: Any, what: What, saved: Any, given: Any, wanted: Any) -> Any:
     return [make_aval(meta.shape, to_jax(meta.dtype), avals) for meta in metas]
 
 
-def _refuse(*_: Any, what: What, **__: Any) -> Any:
-    raise GradientError(
-        f"{label(what)}: opwright operators support only reverse mode, got a forward-mode "
-        "derivative (jvp, jacfwd); use jax.grad, jax.vjp or jax.jacrev"
+def _push(
+    *operands: Any,
+    what: What,
+    saved: tuple[str, ...],
+    given: tuple[int, ...],
+    wanted: tuple[int, ...],
+) -> list[Any]:
+    """Return the tangents of the results.
+
+    A Vjp is linear in its seeds, so zeros can be passed for them when it is differentiated with
+    respect to them.
+    """
+    end = len(operands) - len(wanted)
+    values, parts = operands[:end], operands[end:]
+    compiled = compile_piece(what, metas_of(label(what), values[: end - len(saved)]))
+    metas = [compiled.fetches[compiled.places.index(i)] for i in given]
+    seeds = [jnp.zeros(meta.shape, to_jax(meta.dtype)) for meta in metas]
+    vjp = Vjp(what, saved, given, wanted)
+    sources = compile_piece(vjp, metas_of(label(vjp), [*values, *seeds])).sources
+    used = tuple(i for i, source in enumerate(sources) if source is not None)
+    if not used:
+        return seeds
+    places = tuple(range(end, end + len(seeds)))
+    chosen = [parts[i] for i in used]
+    try:
+        found = compute(Vjp(vjp, (), used, places), [*values, *seeds, *chosen])
+    except GradientError as error:
+        raise GradientError(
+            f"{error}; forward mode (jvp, jacfwd) requires a second gradient, but jax.vjp and "
+            "jax.jacrev do not"
+        ) from None
+    return [zero if part is None else part for zero, part in zip(seeds, found, strict=True)]
+
+
+def _differentiate_push(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[Any]]:
+    parts = map(ad.instantiate_zeros, tangents)
+    results: tuple[list[Any], list[Any]] = jax.jvp(
+        partial(_push, **params), tuple(primals), tuple(parts)
     )
+    return results
 
 
+def _batch_push(
+    operands: Sequence[Any], dims: Sequence[Any], **params: Any
+) -> tuple[list[Any], list[int]]:
+    results = jax.vmap(partial(_push, **params), in_axes=tuple(dims))(*operands)
+    return results, [0] * len(results)
+
+
+def _transpose_vjp(grads: Sequence[Any], *operands: Any, what: What) -> list[Any]:
+    """Transpose a Vjp, which is linear in its seeds, and with which `tangent` is computed."""
+    linear = tuple(i for i, x in enumerate(operands) if ad.is_undefined_primal(x))
+    if not isinstance(what, Vjp) or linear[0] < len(operands) - len(what.given):
+        raise GradientError(
+            f"{label(what)}: jax.linear_transpose requires a function that JAX knows to be "
+            "linear, got a call of an operator; use jax.vjp"
+        )
+    values = [
+        jnp.zeros(x.aval.shape, x.aval.dtype) if i in linear else x for i, x in enumerate(operands)
+    ]
+    places = compile_piece(what, metas_of(label(what), values)).places
+    live = [(i, g) for i, g in zip(places, grads, strict=True) if not isinstance(g, ad.Zero)]
+    results: list[Any] = [None] * len(operands)
+    for i in linear:
+        results[i] = ad.Zero(operands[i].aval)
+    if live:
+        vjp = Vjp(what, (), tuple(i for i, _ in live), linear)
+        found = compute(vjp, [*values, *(g for _, g in live)])
+        for i, gradient in zip(linear, found, strict=True):
+            results[i] = results[i] if gradient is None else gradient
+    return results
+
+
+tangent.def_impl(_push)
 ad.primitive_jvps[primitive] = _differentiate
+ad.primitive_jvps[tangent] = _differentiate_push
+ad.primitive_transposes[primitive] = _transpose_vjp
 ad.primitive_transposes[tangent] = _transpose
-tangent.def_impl(_refuse)
-ad.primitive_jvps[tangent] = _refuse
-batching.primitive_batchers[tangent] = _refuse
-mlir.register_lowering(tangent, _refuse)
+batching.primitive_batchers[tangent] = _batch_push
+mlir.register_lowering(tangent, mlir.lower_fun(_push, multiple_results=True))

@@ -6,7 +6,8 @@
 `jax.grad`, `jax.vmap`, `jax.lax.scan` and `jax.shard_map`.
 
 - **gradients**, including second gradients, follow opwright's rules; an operator without a rule
-  raises GradientError if its gradient is requested. Forward mode (`jax.jvp`) is refused.
+  raises GradientError if its gradient is requested. Forward mode (`jax.jvp`) requires a second
+  gradient.
 - **vmap** computes the whole batch at once for operators known to work on each example separately,
   and one example after the other for all other operators.
 - **dtypes** are JAX dtypes: without ``jax_enable_x64``, 64-bit results are returned in 32 bits,

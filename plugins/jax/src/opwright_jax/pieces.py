@@ -42,6 +42,7 @@ class Compiled(NamedTuple):
     reads: tuple[int, ...]  # arguments
     fetches: Metas
     sources: tuple[tuple[str, int] | None, ...]  # of results: ("fetch" or "argument", its place)
+    has_shapes: bool  # whether the arguments have the shapes that the program infers for them
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -73,9 +74,12 @@ def compile_piece(what: What, metas: Metas) -> Compiled:
         else ("fetch", fetches.index(name))
         for name in piece.results
     )
-    return Compiled(
-        text, digest_of(text), tuple(places[n] for n in reads), tuple(described), sources
+    has_shapes = all(
+        piece.block.var(name).shape == meta.shape
+        for name, meta in zip(piece.arguments, metas, strict=True)
     )
+    indices = tuple(places[n] for n in reads)
+    return Compiled(text, digest_of(text), indices, tuple(described), sources, has_shapes)
 
 
 def digest_of(text: str) -> tuple[int, int]:
