@@ -40,9 +40,16 @@ CASES = {
     "ScatterND": Case(
         "ScatterND", [(3, None), (None, 1), (None, None)], dtypes=(FLOAT, INT64, FLOAT)
     ),
+    "Gather-last": Case("Gather", [(2, None)], {"axis": 1}, {1: np.array(-1)}),
     "GatherND": Case("GatherND", [(3, 3), (None, 2)], dtypes=(FLOAT, INT64)),
     "CenterCropPad": Case("CenterCropPad", [PICTURES], {"axes": [2, 3]}, {1: np.array([3, 8])}),
     "MaxPool": Case("MaxPool", [PICTURES], {"kernel_shape": [2, 2], "strides": [2, 2]}, outputs=2),
+    "MaxPool-lengths": Case(
+        "MaxPool", [(None, 2, None, None)], {"kernel_shape": [2, 2]}, outputs=2
+    ),
+    "MaxPool-columns": Case(
+        "MaxPool", [(None, 2, None, 4)], {"kernel_shape": [2, 2], "storage_order": 1}, outputs=2
+    ),
     "MaxPool-same": Case(
         "MaxPool",
         [PICTURES],
@@ -58,6 +65,11 @@ CASES = {
     "DFT": Case("DFT", [(None, 6, 1)], {"onesided": 1}, {1: None, 2: np.array(1)}),
     "STFT": Case("STFT", [(None, 16, 1)], {}, {1: np.array(4), 2: np.ones(8, np.float32)}),
     "EyeLike": Case("EyeLike", [(None, 4)]),
+    "EyeLike-square": Case("EyeLike", [(None, None)], {"k": 1}),
+    "Pad-wrap": Case("Pad", [(2, None)], {"mode": "wrap"}, {1: np.array([0, 1, 0, 2])}),
+    "NonMaxSuppression": Case(
+        "NonMaxSuppression", [(1, None, 4), (1, 1, None)], known={2: np.array(9)}
+    ),
     "Resize-batch": Case("Resize", [PICTURES], {"mode": "linear"}, {1: None, 2: SCALES}),
     "Resize-nearest": Case("Resize", [(None, 2, None, None)], {}, {1: None, 2: SCALES}),
     "Resize-half": Case(

@@ -71,18 +71,34 @@ def constant_of_shape(t: Translator, n: Node, shape: Value) -> Any:
 @ROWS.row("EyeLike")
 def eye_like(t: Translator, n: Node, x: Value) -> Any:
     dtype = dtype_name(n.attr("dtype")) if n.attr("dtype") else t.dtype(x)
-    rows, columns = t.dim(x, 0), t.known_dim(x, 1, "input")
+    rows, columns = t.dim(x, 0), t.dim(x, 1)
+    if not isinstance(columns, int):
+        places = [t.op("arange", stop=count, dtype="int64") for count in (rows, columns)]
+        column = t.op("add", t.reshape(places[0], [-1, 1]), n.attr("k"))
+        return t.cast(t.op("equal", places[1], column), dtype)
     return t.cast(t.op("eye", n_rows=rows, n_cols=columns, k=n.attr("k"), dtype="float32"), dtype)
 
 
 @ROWS.row("Range")
 def arange(t: Translator, n: Node, start: Value, limit: Value, delta: Value) -> Any:
     dtype = t.dtype(start)
+    values = {"start": start, "stop": limit, "step": delta}
+    if not dtype.startswith("int") and any(t.array(value) is None for value in values.values()):
+        return _float_range(t, start, limit, delta)
     bounds = {}
-    for name, value in (("start", start), ("stop", limit), ("step", delta)):
-        array = t.array(value) if dtype.startswith("int") else t.need(value, name)
+    for name, value in values.items():
+        array = t.array(value)
         bounds[name] = t.sizes(value)[0] if array is None else array.reshape(-1)[0].item()
     return t.op("arange", dtype=dtype, **bounds)
+
+
+def _float_range(t: Translator, start: Value, limit: Value, delta: Value) -> Value:
+    """Return start + i * delta for each i below (limit - start) / delta, which a run computes."""
+    start, limit, delta = (t.reshape(value, []) for value in (start, limit, delta))
+    ratio = t.op("divide", t.op("subtract", limit, start), delta)
+    count = t.cast(t.op("maximum", t.op("ceil", ratio), 0), "int64")
+    places = t.cast(t.op("arange", stop=t.reshape(count, [1]), dtype="int64"), t.dtype(start))
+    return t.op("add", start, t.op("multiply", places, delta))
 
 
 @ROWS.row("Shape")

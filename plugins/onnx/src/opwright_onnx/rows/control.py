@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,7 +12,7 @@ import opwright as ow
 from opwright.errors import OpwrightError
 from opwright_onnx.dtypes import dtype_name, numpy_dtype
 from opwright_onnx.errors import ModelError, UnsupportedError
-from opwright_onnx.messages import GraphProto
+from opwright_onnx.messages import AttributeType, GraphProto
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.tensors import read_tensor
@@ -34,6 +34,8 @@ def branch(walk: Walk, n: Node, condition: Value) -> Any:
     known = t.array(condition)
     if known is not None:
         return tuple(walk.graph(graphs[0 if bool(known.reshape(-1)[0]) else 1], {}))
+    if any(map(_has_open_shapes, graphs)):
+        return _select(walk, condition, graphs)
     blocks, outputs = [], []
     try:
         for graph in graphs:
@@ -57,6 +59,43 @@ def branch(walk: Walk, n: Node, condition: Value) -> Any:
         t.need(condition, f"cond ({reason})")
         raise
     return tuple(map(t.block.var, names))
+
+
+_OPEN_SHAPES: Final = {"Compress", "NonMaxSuppression", "NonZero", "Unique"}
+"""The operators whose number of results depends on the values that they read."""
+
+
+def _has_open_shapes(graph: GraphProto) -> bool:
+    nodes = list(graph.node)
+    inner = [a.g for n in nodes for a in n.attribute if a.type == AttributeType.GRAPH]
+    return any(n.op_type in _OPEN_SHAPES for n in nodes) or any(map(_has_open_shapes, inner))
+
+
+def _select(walk: Walk, condition: Value, graphs: tuple[GraphProto, GraphProto]) -> Any:
+    """Compute both branches, since no plan of a branch may have sizes that depend on values.
+
+    Each result is the concatenation of the results of both branches, one of them cut to length 0.
+    """
+    t = walk.translator
+    chosen = t.cast(t.reshape(condition, [1]), "int64")
+    shares = chosen, t.op("subtract", np.array([1]), chosen)
+    was_guarded, t.guards_empty = t.guards_empty, True
+    try:
+        branches = [walk.graph(graph, {}) for graph in graphs]
+    finally:
+        t.guards_empty = was_guarded
+    results = []
+    for pair in zip(*branches, strict=True):
+        if not all(t.rank(value) for value in pair):
+            raise UnsupportedError(
+                "results of a branch that counts elements must have at least one axis, got none"
+            )
+        parts = [
+            t.slice(value, [0], [0], [t.op("multiply", share, t.dim(value, 0))])
+            for value, share in zip(pair, shares)
+        ]
+        results.append(t.op("concat", parts, axis=0))
+    return tuple(results)
 
 
 @contextmanager
@@ -92,7 +131,7 @@ def loop(walk: Walk, n: Node, most: Value = None, condition: Value = None, *carr
                 return _count(walk, body, int(turns.reshape(-1)[0]), carried)
             return _while(walk, body, most, condition, carried)
     except OpwrightError as reason:
-        if turns is None and first is None:
+        if turns is None and most is not None:
             t.need(most, f"M ({reason})")
         return _unroll(walk, body, turns, first, carried, reason)
 

@@ -50,7 +50,7 @@ def non_max_suppression(
     iou: Value = None,
     threshold: Value = None,
 ) -> Any:
-    batch, classes, count = t.known_shape(scores, "scores")
+    batch, classes = (t.known_dim(scores, axis, "scores") for axis in range(2))
     most = 0 if limit is None else int(t.number(limit, "max_output_boxes_per_class"))
     if most <= 0:
         return np.zeros((0, 3), np.int64)
@@ -61,10 +61,10 @@ def non_max_suppression(
     corners = _corners(t, n, boxes)
     rows = []
     for image in range(batch):
-        own = t.reshape(t.slice(corners, [0], [image], [image + 1]), [count, 4])
+        own = t.reshape(t.slice(corners, [0], [image], [image + 1]), [-1, 4])
         for label in range(classes):
             row = t.slice(scores, [0, 1], [image, label], [image + 1, label + 1])
-            index = t.op("nms", own, t.reshape(row, [count]), **bounds)
+            index = t.op("nms", own, t.reshape(row, [-1]), **bounds)
             rows.append(_kept(t, index, (image, label)))
     return t.op("concat", rows, axis=0) if len(rows) > 1 else rows[0]
 

@@ -21,6 +21,10 @@ def from_front(t: Translator, index: Value, length: Any) -> Value:
     if known is not None and known.size and known.min() >= 0:
         return index
     size = length if isinstance(length, int) else t.cast(length, t.dtype(index))
+    if not isinstance(size, int) and t.rank(size) > t.rank(index):
+        size = t.reshape(size, [])  # a size that is unknown until a run has the shape [1]
+    if known is not None and known.size and known.max() < 0:
+        return t.op("add", index, size)
     return t.op("where", t.op("less", index, 0), t.op("add", index, size), index)
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from opwright_onnx.errors import DeclinedError, ModelError
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
-from opwright_onnx.translate.values import Value, check_table
+from opwright_onnx.translate.values import Value
 from opwright_onnx.translate.walking import knows_old
 
 ROWS = Rows()
@@ -151,18 +149,31 @@ def max_pool(t: Translator, n: Node, x: Value) -> Any:
 
 def _whole_index(t: Translator, n: Node, x: Value, index: Value) -> Value:
     """Convert positions within one channel to flat positions in the complete tensor."""
-    channels, *sizes = (t.known_dim(x, axis, "input") for axis in range(1, t.rank(x)))
-    area = math.prod(sizes)
+    channels, *sizes = (t.dim(x, axis) for axis in range(1, t.rank(x)))
+    area: Any = 1
+    for size in sizes:
+        area = _times(t, area, size)
     if n.attr("storage_order"):
         if len(sizes) != 2:
             raise DeclinedError("storage_order must be 0 unless the input has 2 spatial axes")
         row, column = t.op("floor_divide", index, sizes[1]), t.op("mod", index, sizes[1])
         index = t.op("add", t.op("multiply", column, sizes[0]), row)
-    check_table(channels)
-    planes = np.arange(channels, dtype=np.int64).reshape(-1, *[1] * len(sizes)) * area
-    batches = t.op("arange", stop=t.dim(x, 0), dtype="int64")
-    batches = t.reshape(batches, [-1, *[1] * (len(sizes) + 1)])
-    return t.op("add", t.op("add", index, planes), t.op("multiply", batches, channels * area))
+    planes = t.op("multiply", _counted(t, channels, len(sizes)), area)
+    batches = _counted(t, t.dim(x, 0), len(sizes) + 1)
+    whole = t.op("multiply", batches, _times(t, channels, area))
+    return t.op("add", t.op("add", index, planes), whole)
+
+
+def _times(t: Translator, a: Any, b: Any) -> Any:
+    """Return the product of two sizes of `dim`."""
+    if isinstance(b, int):
+        return t.times(a, b)
+    return t.times(b, a) if isinstance(a, int) else t.op("multiply", a, b)
+
+
+def _counted(t: Translator, count: Any, n_axes: int) -> Value:
+    """Return the numbers below a size, int64 [count, 1, ...] with `n_axes` axes of length 1."""
+    return t.reshape(t.op("arange", stop=count, dtype="int64"), [-1, *[1] * n_axes])
 
 
 @ROWS.row("AveragePool")

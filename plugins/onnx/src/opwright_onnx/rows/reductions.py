@@ -66,12 +66,30 @@ def extreme(t: Translator, n: Node, x: Value, axes: Value = None) -> Any:
             for i, dim in enumerate(t.known_shape(x, "input"))
             if keeps or i not in reduced
         ]
-        sign = -1 if type == "max" else 1
         if dtype in FLOATS:
-            return t.full(sign * np.inf, shape, dtype)
-        info = np.iinfo(dtype)
-        return np.full(shape, info.min if type == "max" else info.max, dtype)
+            return t.full(_limit(dtype, type), shape, dtype)
+        return np.full(shape, _limit(dtype, type), dtype)
+    if t.guards_empty and places is not None:
+        x = _with_limits(t, x, places, type)
     return reduce(t, n, type, x, places)
+
+
+def _limit(dtype: str, type: str) -> float:
+    """Return the number that no maximum, or minimum, depends on."""
+    if dtype in FLOATS:
+        return -np.inf if type == "max" else np.inf
+    info = np.iinfo(dtype)
+    return info.min if type == "max" else info.max
+
+
+def _with_limits(t: Translator, x: Value, axes: list[int], type: str) -> Value:
+    """Append a limit along the axes whose lengths are unknown, so that none is empty."""
+    reduced = {t.axis(axis, t.rank(x)) for axis in axes or range(t.rank(x))}
+    widths = [[0, int(i in reduced and d is None)] for i, d in enumerate(t.shape(x))]
+    if not any(last for _, last in widths):
+        return x
+    flat = [width for pair in widths for width in pair]
+    return t.op("pad", x, paddings=flat, value=float(_limit(t.dtype(x), type)))
 
 
 @ROWS.row("ReduceL1")
@@ -126,12 +144,23 @@ def arg(t: Translator, n: Node, x: Value) -> Any:
 
 @ROWS.row("TopK")
 def top_k(t: Translator, n: Node, x: Value, k: Value = None) -> Any:
+    if k is not None and t.array(k) is None:
+        return _sort(t, n, x, k)
     count = n.attr("k") if n.opset < 10 else int(t.number(k, "K"))
     flags = {"largest": bool(n.attr("largest", 1)), "sorted": bool(n.attr("sorted", 1))}
     if count == 0:  # opwright's top_k returns at least one element
         none = t.slice(x, [t.axis(n.attr("axis"), t.rank(x))], [0], [0])
         return none, t.cast(none, "int64")
     values, index = t.op("top_k", x, k=count, axis=n.attr("axis"), **flags, outputs=2)
+    return values, t.cast(index, "int64")
+
+
+def _sort(t: Translator, n: Node, x: Value, k: Value) -> tuple[Value, Value]:
+    """Return the first elements of a sorted axis, as many as a run computes."""
+    axis = t.axis(n.attr("axis"), t.rank(x))
+    (count,) = t.sizes(k)
+    found = t.op("sort", x, axis=axis, descending=bool(n.attr("largest", 1)), outputs=2)
+    values, index = (t.slice(part, [axis], [0], [count]) for part in found)
     return values, t.cast(index, "int64")
 
 

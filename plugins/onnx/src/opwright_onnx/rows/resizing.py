@@ -35,13 +35,16 @@ def resize(
         roi, scales, sizes = None, roi, None
     axes = [t.axis(axis, t.rank(x)) for axis in n.attr("axes") or range(t.rank(x))]
     counts, factors = _targets(t, n, x, axes, scales, sizes)
-    wide, dtype = t.promote(x, "float64", *FLOATS)
     rule = _read_rule(n)
     changed = [
         (axis, count, factor)
         for axis, count, factor in zip(axes, counts, factors)
         if factor != 1 or rule.coordinates == "tf_crop_and_resize"
     ]
+    for item in [item for item in changed if _is_rounded(rule, scales, item[2])]:
+        x = _pick(t, x, *item, rule)
+        changed.remove(item)
+    wide, dtype = t.promote(x, "float64", *FLOATS)
     is_open = any(factor is None for _, _, factor in changed)
     kept = counts[axes.index(0)] if is_open and 0 in axes else None
     if isinstance(kept, ow.Variable):  # the batch size, which the model computed from a shape
@@ -110,13 +113,45 @@ def _resize(t: Translator, x: Value, changed: list[Any], rule: Rule) -> Value:
     return t.transpose(found, [order.index(i) for i in range(len(order))])
 
 
+def _find_ratio(factor: float) -> Fraction | None:
+    """Return the ratio of small integers of which `factor` is the rounding to float32, or None."""
+    ratio = Fraction(factor).limit_denominator(MOST_PARTS)
+    return ratio if ratio and abs(ratio / Fraction(factor) - 1) < 2**-22 else None
+
+
+def _is_rounded(rule: Rule, scales: Value, factor: float | None) -> bool:
+    """Return whether a position depends on the rounding of its division by a float32 scale.
+
+    3 / 0.6 is 5 in float32, but less than 5 in float64, since float32(0.6) is greater than 0.6.
+    """
+    if scales is None or factor is None or rule.mode != "nearest" or rule.antialias:
+        return False
+    return rule.coordinates in ("asymmetric", "half_pixel") and math.frexp(factor)[0] != 0.5
+
+
+def _pick(t: Translator, x: Value, axis: int, count: Any, factor: float, rule: Rule) -> Value:
+    """Gather the nearest neighbors along an axis; positions are computed in float32."""
+    half = 0.5 if rule.coordinates == "half_pixel" else 0.0
+    place = t.cast(t.op("arange", stop=count, dtype="int64"), "float32")
+    place = t.op("subtract", t.op("divide", t.op("add", place, half), factor), half)
+    if rule.rounding.startswith("round"):
+        shift = -0.5 if rule.rounding == "round_prefer_floor" else 0.5
+        place = t.op("add", place, shift)
+    rounds_up = rule.rounding in ("ceil", "round_prefer_floor")
+    place = t.cast(t.op("ceil" if rounds_up else "floor", place), "int64")
+    length = t.shape(x)[axis]
+    last = t.op("subtract", t.dim(x, axis), 1) if length is None else length - 1
+    index = t.op("minimum", t.op("maximum", place, 0), last)
+    return t.op("gather", x, index, axis=axis)
+
+
 def _scaled(t: Translator, x: Value, axis: int, factor: float) -> Any:
     """Return the length of an axis times a factor, rounded down; the length can be unknown."""
     length = t.shape(x)[axis]
-    ratio = Fraction(factor).limit_denominator(MOST_PARTS)
+    ratio = _find_ratio(factor)
     if length is None and factor == 1:
         return 0  # it is not read
-    if length is None and ratio and abs(ratio / Fraction(factor) - 1) < 2**-22:
+    if length is None and ratio is not None:
         whole = t.times(t.dim(x, axis), ratio.numerator)
         return whole if ratio.denominator == 1 else t.op("floor_divide", whole, ratio.denominator)
     return math.floor(t.known_dim(x, axis, "X") * factor + 1e-6)

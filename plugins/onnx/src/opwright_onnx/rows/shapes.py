@@ -173,11 +173,17 @@ def _read_widths(t: Translator, pads: Value) -> list[Any]:
 
 def _wrap(t: Translator, x: Value, pairs: list[list[Any]]) -> Value:
     for axis, (before, after) in enumerate(pairs):
-        if before or after:
-            length = t.known_dim(x, axis, "input")
+        if not before and not after:
+            continue
+        length = t.dim(x, axis)
+        if isinstance(length, int) and isinstance(before, int) and isinstance(after, int):
             check_table(max(before + length + after, 0))
-            index = np.arange(-before, length + after, dtype=np.int64) % length
-            x = t.op("gather", x, index, axis=axis)
+            index: Value = np.arange(-before, length + after, dtype=np.int64) % length
+        else:
+            stop = t.op("add", t.op("add", length, before), after)
+            index = t.op("subtract", t.op("arange", stop=stop, dtype="int64"), before)
+            index = t.op("mod", index, length)
+        x = t.op("gather", x, index, axis=axis)
     return x
 
 

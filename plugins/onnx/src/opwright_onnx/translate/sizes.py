@@ -91,6 +91,18 @@ def _as_sizes(value: Any) -> Sizes | None:
     return Sizes(items, value.shape, value.dtype.name, all(item >= 0 for item in items))
 
 
+def _split(t: Translator, value: Any) -> Sizes | None:
+    """Return an integer Variable of a known length as Sizes, otherwise None."""
+    if not isinstance(value, ow.Variable) or value.dtype not in ("int32", "int64"):
+        return None
+    shape = value.shape
+    if shape is None or len(shape) != 1 or not 0 < shape[0] <= MAX_ITEMS:
+        return None
+    wide = t.cast(value, "int64")
+    items = [wide] if shape == (1,) else [t.slice(wide, [0], [i], [i + 1]) for i in range(shape[0])]
+    return Sizes(items, (shape[0],), value.dtype, is_natural=False)
+
+
 def _divided(a: int, b: int) -> int | None:
     return a // b if b else None
 
@@ -164,7 +176,7 @@ def _slice(t: Translator, bound: Mapping[str, Any], named: Mapping[str, Any]) ->
 
 
 def _concat(t: Translator, bound: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
-    parts = [_as_sizes(part) for part in bound["x"]]
+    parts = [_as_sizes(part) or _split(t, part) for part in bound["x"]]
     if any(part is None or not part.shape for part in parts):
         return None
     known = [part for part in parts if part is not None]

@@ -14,6 +14,7 @@ from opwright_onnx.dtypes import Array, array_dtype, numpy_dtype
 from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
 from opwright_onnx.translate.codes import Codes
 from opwright_onnx.translate.model import Model
+from opwright_onnx.translate.origins import find_inputs, names_of, reads_data
 from opwright_onnx.translate.sizes import Sizes, fold_sizes, make_sizes
 from opwright_onnx.translate.values import (
     FLOATS,
@@ -52,6 +53,8 @@ class Translator:
         The version of each domain in the graph or function body.
     arrays : dict
         The arrays to store in the scope, by variable name.
+    guards_empty : bool
+        Whether reductions must accept empty arrays, as in a branch that is not chosen.
     """
 
     def __init__(self, model: Model) -> None:
@@ -61,6 +64,7 @@ class Translator:
         self.env: ChainMap[str, Value] = ChainMap()
         self.opsets: Mapping[str, int] = model.opsets
         self.arrays: dict[str, Array] = {}
+        self.guards_empty = False
         self._placed: dict[int, tuple[Array, ow.Variable]] = {}
         # The arrays are kept alive, since an id can be reused once its array is freed.
         self._names: dict[int, tuple[Array, str]] = {}
@@ -189,10 +193,12 @@ class Translator:
             else:
                 constant = self._append("constant", {}, {**named, "values": numbers})
             return constant
-        if id(value) not in self._placed:
-            _, name = self._names.get(id(value), (value, "constant"))
-            self._placed[id(value)] = value, self.place(value, name)
-        return self._placed[id(value)][1]
+        _, placed = self._placed.get(id(value), (value, None))
+        # A transaction that was rolled back also removed its Variables.
+        if placed is None or self.block.find_var(placed.name) is not placed:
+            placed = self.place(value, self._names.get(id(value), (value, "constant"))[1])
+            self._placed[id(value)] = value, placed
+        return placed
 
     def place(self, array: Array, name: str) -> ow.Variable:
         """Return a Variable that is stored in the scope; trained Variables are parameters."""
@@ -229,9 +235,14 @@ class Translator:
         if array is None:
             inputs = self.sources(value)
             names = ", ".join(map(repr, inputs)) or "a random operator"
+            is_size = not self.reads_data(names_of(value))
             raise ValueNeededError(
                 f"{what} must be known when the model is loaded, got a value computed from "
-                f"{names}; give values: load(path, inputs={{name: array}})",
+                + (
+                    f"the shape of {names}; give shapes: load(path, shapes={{name: shape}})"
+                    if is_size
+                    else f"{names}; give values: load(path, inputs={{name: array}})"
+                ),
                 inputs,
             )
         return array
@@ -260,35 +271,11 @@ class Translator:
 
     def sources(self, value: Value) -> tuple[str, ...]:
         """Return the model inputs on which the value of a Variable depends."""
-        writers = {n: op for b in self.program.blocks for op in b.ops for n in op.output_names()}
-        seen: dict[str, None] = {}
-        leaves = [
-            i for v in find_leaves([value]) for i in (v.items if isinstance(v, Sizes) else [v])
-        ]
-        pending = [leaf.name for leaf in leaves if isinstance(leaf, ow.Variable)]
-        while pending:
-            name = pending.pop()
-            if name in seen:
-                continue
-            seen[name] = None
-            pending += writers[name].input_names() if name in writers else ()
-        data = self.program.global_block().vars
-        return tuple(name for name in seen if name in data and data[name].is_data)
+        return find_inputs(self.program, value)
 
     def reads_data(self, names: Iterable[str]) -> bool:
         """Return whether Variables depend on run-time data and not only on shapes."""
-        writers = {n: op for b in self.program.blocks for op in b.ops for n in op.output_names()}
-        pending, seen = list(names), set()
-        while pending:
-            name = pending.pop()
-            if name in seen or name in self.arrays:
-                continue
-            seen.add(name)
-            if name not in writers:
-                return True
-            if writers[name].type not in ("shape", "size"):
-                pending += writers[name].input_names()
-        return False
+        return reads_data(self.program, names, self.arrays)
 
     def dtype(self, value: Value) -> str:
         """Return the dtype of a value."""
