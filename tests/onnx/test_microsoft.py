@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 from small_models import make_model, node, tensor
 
 import opwright_onnx
+from opwright_onnx import UnsupportedError
 
 RNG = np.random.default_rng(0)
 NARROW = 0.125 * np.arange(1, 17, dtype=np.float32)
@@ -34,6 +35,26 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
         "FusedMatMul",
         [draw(2, 8, 3), draw(2, 4, 8)],
         {"transA": 1, "transB": 1, "alpha": 0.5},
+    ),
+    "product of batches behind the rows": (
+        "FusedMatMul",
+        [draw(3, 2, 8), draw(2, 8, 4)],
+        {"transBatchA": 1},
+    ),
+    "fused convolution": (
+        "FusedConv",
+        [draw(2, 3, 5, 6), draw(4, 3, 3, 3), draw(4), draw(2, 4, 5, 6)],
+        {"pads": [1, 1, 1, 1], "activation": "Relu"},
+    ),
+    "fused convolution and a bounded activation": (
+        "FusedConv",
+        [draw(2, 3, 5, 6), draw(4, 3, 3, 3), draw(4)],
+        {"activation": "HardSigmoid", "activation_params": [0.3, 0.4]},
+    ),
+    "fused product": (
+        "FusedGemm",
+        [draw(3, 8), draw(4, 8), draw(4)],
+        {"transB": 1, "alpha": 0.5, "activation": "LeakyRelu", "activation_alpha": 0.2},
     ),
     "skip": ("SkipLayerNormalization", [X, draw(2, 3, 8), *draw(3, 8)], {"epsilon": 1e-5}),
     "simple skip": (
@@ -87,3 +108,12 @@ def test_a_fused_operator_matches_onnx_runtime(name: str) -> None:
     session = onnxruntime.InferenceSession(model.SerializeToString())
     expected = session.run(None, fed)[0]
     np.testing.assert_allclose(opwright_onnx.load(model)(fed)[0], expected, rtol=1e-5, atol=2e-6)
+
+
+def test_the_error_for_an_operator_of_one_processor_names_the_setting_that_avoids_it() -> None:
+    nodes = [node("Conv", ["x", "w"], ["y"], domain="com.microsoft.nchwc")]
+    inputs = [tensor("x", [1, 8, 3, 3]), tensor("w", [8, 8, 1, 1])]
+    model = make_model(nodes, inputs, [tensor("y", None)], domains={"com.microsoft.nchwc": 1})
+    message = "got 'Conv' of domain 'com.microsoft.nchwc'; optimize with ORT_ENABLE_EXTENDED"
+    with pytest.raises(UnsupportedError, match=message):
+        opwright_onnx.load(model)

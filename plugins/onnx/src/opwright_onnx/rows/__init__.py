@@ -22,17 +22,21 @@ AREAS: Final = {
         "ai.onnx.ml::LinearRegressor ai.onnx.ml::Normalizer ai.onnx.ml::SVMRegressor "
         "ai.onnx.ml::Scaler"
     ),
+    "fused_attention": (
+        "com.microsoft::Attention com.microsoft::EmbedLayerNormalization "
+        "com.microsoft::GroupQueryAttention com.microsoft::MultiHeadAttention"
+    ),
     "images": "Col2Im DeformConv GridSample NonMaxSuppression RoiAlign",
     "indexing": (
         "Compress Gather GatherElements GatherND OneHot Scatter ScatterElements ScatterND "
         "TensorScatter ai.onnx.ml::ArrayFeatureExtractor"
     ),
     "microsoft": (
-        "SimplifiedLayerNormalization com.microsoft::Attention com.microsoft::BiasGelu "
-        "com.microsoft::FastGelu com.microsoft::FusedMatMul com.microsoft::Gelu "
-        "com.microsoft::QuickGelu com.microsoft::RotaryEmbedding "
+        "SimplifiedLayerNormalization com.microsoft::BiasGelu com.microsoft::FastGelu "
+        "com.microsoft::FusedConv com.microsoft::FusedGemm com.microsoft::FusedMatMul "
+        "com.microsoft::Gelu com.microsoft::QuickGelu com.microsoft::RotaryEmbedding "
         "com.microsoft::SimplifiedLayerNormalization com.microsoft::SkipLayerNormalization "
-        "com.microsoft::SkipSimplifiedLayerNormalization"
+        "com.microsoft::SkipSimplifiedLayerNormalization com.microsoft::TransposeMatMul"
     ),
     "normalization": (
         "BatchNormalization GroupNormalization InstanceNormalization LayerNormalization "
@@ -45,7 +49,17 @@ AREAS: Final = {
     "products": "Einsum Gemm MatMul",
     "quantization": (
         "ConvInteger DequantizeLinear DynamicQuantizeLinear MatMulInteger QLinearConv "
-        "QLinearMatMul QuantizeLinear com.microsoft::MatMulNBits"
+        "QLinearMatMul QuantizeLinear com.microsoft::DequantizeLinear com.microsoft::MatMulNBits "
+        "com.microsoft::QuantizeLinear"
+    ),
+    "quantized_layers": (
+        "com.microsoft::DynamicQuantizeLSTM com.microsoft::DynamicQuantizeMatMul "
+        "com.microsoft::MatMulIntegerToFloat com.microsoft::QAttention com.microsoft::QGemm "
+        "com.microsoft::QLinearAdd com.microsoft::QLinearAveragePool "
+        "com.microsoft::QLinearConcat com.microsoft::QLinearGlobalAveragePool "
+        "com.microsoft::QLinearLeakyRelu com.microsoft::QLinearMul "
+        "com.microsoft::QLinearSigmoid com.microsoft::QLinearSoftmax "
+        "com.microsoft::QLinearWhere"
     ),
     "recurrent": "CausalConvWithState GRU LSTM RNN",
     "reductions": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from opwright_onnx.translate.walking import call_row
 ROWS = Rows()
 
 
-@ROWS.row("QuantizeLinear")
+@ROWS.row("QuantizeLinear", "com.microsoft::QuantizeLinear")
 def quantize_linear(t: Translator, n: Node, x: Value, scale: Value, zero: Value = None) -> Any:
     named = n.attr("output_dtype")
     dtype = "uint8" if zero is None else t.dtype(zero)
@@ -89,7 +90,7 @@ def _scalar_of(t: Translator, x: Value) -> Value:
     return t.reshape(x, []) if t.shape(x) == [1] else x
 
 
-@ROWS.row("DequantizeLinear")
+@ROWS.row("DequantizeLinear", "com.microsoft::DequantizeLinear")
 def dequantize_linear(t: Translator, n: Node, x: Value, scale: Value, zero: Value = None) -> Any:
     dtype = dtype_name(n.attr("output_dtype")) if n.attr("output_dtype") else t.dtype(scale)
     if isinstance(x, Codes):
@@ -109,6 +110,10 @@ def dequantize(
 ) -> Value:
     """Return (x - zero) * scale."""
     wide, _ = t.promote(scale, "float32", "float64")
+    if t.dtype(x) == "int32":  # the bias of a quantized layer, without a zero point
+        real = centered(t, x, zero, axis)
+        real = t.op("multiply", real, t.cast(_along(t, real, wide, axis, block), "float64"))
+        return t.cast(real, t.dtype(wide))
     wide, zero = _alike(t, wide, zero)
     return t.op("dequantize", x, wide, zero, axis=axis, block_size=block)
 
@@ -126,12 +131,12 @@ def dynamic_quantize(t: Translator, n: Node, x: Value) -> Any:
     return t.op("quantize", x, safe, zero, dtype="uint8"), scale, zero
 
 
-def centered(t: Translator, x: Value, zero: Value, axis: int) -> Value:
-    """Return x - zero in float64, in which sums of byte products are exact."""
-    wide = t.cast(x, "float64")
+def centered(t: Translator, x: Value, zero: Value, axis: int, dtype: str = "float64") -> Value:
+    """Return x - zero in a float dtype; sums of byte products are exact in float64."""
+    wide = t.cast(x, dtype)
     if zero is None:
         return wide
-    zero = _along(t, wide, t.cast(zero, "float64"), axis, 0)
+    zero = _along(t, wide, t.cast(zero, dtype), axis, 0)
     return t.op("subtract", wide, zero)
 
 
@@ -139,16 +144,68 @@ def centered(t: Translator, x: Value, zero: Value, axis: int) -> Value:
 def matmul_integer(
     t: Translator, n: Node, a: Value, b: Value, a0: Value = None, b0: Value = None
 ) -> Any:
-    x = centered(t, a, a0, max(t.rank(a) - 2, 0))
-    return t.cast(t.op("matmul", x, centered(t, b, b0, t.rank(b) - 1)), "int32")
+    return exact_product(t, a, b, a0, b0)
+
+
+def exact_product(t: Translator, a: Value, b: Value, a0: Value = None, b0: Value = None) -> Value:
+    """Return the matrix product of centered bytes, int32."""
+    pairs = (a, a0, max(t.rank(a) - 2, 0)), (b, b0, t.rank(b) - 1)
+    return _exact(t, *pairs, lambda x, y: t.op("matmul", x, y), -2)
 
 
 @ROWS.row("ConvInteger")
 def conv_integer(
     t: Translator, n: Node, x: Value, w: Value, x0: Value = None, w0: Value = None
 ) -> Any:
-    found = call_row(t, "Conv", centered(t, x, x0, 1), centered(t, w, w0, 0), **_windows(n))
-    return t.cast(found, "int32")
+    return exact_conv(t, n, x, w, x0, w0)
+
+
+def exact_conv(t: Translator, n: Node, x: Value, w: Value, x0: Value, w0: Value) -> Value:
+    """Return the convolution of centered bytes, int32."""
+    flags, axes = _windows(n), tuple(range(1, t.rank(w)))
+    multiply = lambda x, w: call_row(t, "Conv", x, w, **flags)  # noqa: E731
+    return _exact(t, (x, x0, 1), (w, w0, 0), multiply, axes)
+
+
+def _exact(
+    t: Translator,
+    x: tuple[Value, Value, int],
+    w: tuple[Value, Value, int],
+    multiply: Callable[[Value, Value], Value],
+    axes: int | tuple[int, ...],
+) -> Value:
+    """Sum products of bytes exactly, in float32 if no sum reaches 2**24; `axes` of w are summed.
+
+    `x` and `w` are bytes, their zero point and its axis. Known weights with larger sums are split:
+    w = 16 * high + low.
+    """
+    count = _count_parts(t, *w, axes)
+    dtype = "float32" if count else "float64"
+    wide, weight = centered(t, *x, dtype), centered(t, *w, dtype)
+    if count < 2:
+        return t.cast(multiply(wide, weight), "int32")
+    high = t.op("round", t.op("multiply", weight, 1 / 16))
+    low = t.op("subtract", weight, t.op("multiply", high, 16))
+    found = [t.cast(multiply(wide, part), "int32") for part in (low, high)]
+    return t.op("add", found[0], t.op("multiply", found[1], 16))
+
+
+def _count_parts(
+    t: Translator, codes: Value, zero: Value, axis: int, axes: int | tuple[int, ...]
+) -> int:
+    """Return in how many parts of exact sums weights must be split, or 0 if this is unknown."""
+    known, start = t.array(codes), None if zero is None else t.array(zero)
+    if known is None or not known.size or (zero is not None and start is None):
+        return 0
+    weight = known.astype(np.float32)
+    if start is not None:
+        shape = [-1 if i == axis else 1 for i in range(weight.ndim)]
+        weight -= start.astype(np.float32).reshape(shape if start.size > 1 else [])
+    high = np.round(weight / 16)
+    for count, parts in ((1, [weight]), (2, [weight - 16 * high, high])):
+        if all(np.abs(part).sum(axis=axes).max() * 255 <= 2**24 for part in parts):
+            return count
+    return 0
 
 
 def _windows(n: Node) -> dict[str, Any]:
@@ -159,9 +216,7 @@ def _windows(n: Node) -> dict[str, Any]:
 @ROWS.row("QLinearMatMul")
 def qlinear_matmul(t: Translator, n: Node, *inputs: Value) -> Any:
     a, a_scale, a0, b, b_scale, b0, y_scale, y0 = inputs
-    x = centered(t, a, a0, max(t.rank(a) - 2, 0))
-    y = centered(t, b, b0, t.rank(b) - 1)
-    found = t.op("matmul", x, y)
+    found = exact_product(t, a, b, a0, b0)
     return _requantized(t, found, (a_scale, b_scale), y_scale, y0)
 
 
@@ -170,7 +225,7 @@ def _requantized(t: Translator, x: Value, scales: Any, scale: Value, zero: Value
     for each in scales:
         factor = t.op("multiply", factor, t.cast(_scalar_of(t, each), "float64"))
     factor = t.op("divide", factor, t.cast(_scalar_of(t, scale), "float64"))
-    real = t.op("multiply", x, factor)
+    real = t.op("multiply", t.cast(x, "float64"), factor)
     return t.op(
         "quantize", real, t.scalar(1.0, "float64"), t.reshape(zero, []), dtype=t.dtype(zero)
     )
@@ -179,10 +234,10 @@ def _requantized(t: Translator, x: Value, scales: Any, scale: Value, zero: Value
 @ROWS.row("QLinearConv")
 def qlinear_conv(t: Translator, n: Node, *inputs: Value) -> Any:
     x, x_scale, x0, w, w_scale, w0, y_scale, y0, *bias = inputs
-    found = call_row(t, "Conv", centered(t, x, x0, 1), centered(t, w, w0, 0), **_windows(n))
+    found = exact_conv(t, n, x, w, x0, w0)
     column = [-1, *[1] * (t.rank(w) - 2)]
     if bias and bias[0] is not None:
-        found = t.op("add", found, t.reshape(t.cast(bias[0], "float64"), column))
+        found = t.op("add", found, t.reshape(bias[0], column))
     if t.rank(w_scale) == 1 and t.shape(w_scale) != [1]:
         w_scale = t.reshape(w_scale, column)
     return _requantized(t, found, (x_scale, w_scale), y_scale, y0)
@@ -200,17 +255,17 @@ def matmul_n_bits(
     bias: Value = None,
 ) -> Any:
     bits, rows, columns = n.attr("bits", 4), n.attr("K"), n.attr("N")
-    if bits != 4 or groups is not None:
-        raise DeclinedError(f"bits must be 4 without g_idx, got {bits}")
-    codes = _nibbles(t.need(b, "B"))
+    if bits not in (2, 4, 8) or groups is not None:
+        raise DeclinedError(f"bits must be 2, 4 or 8 without g_idx, got {bits}")
+    codes = _unpack(t.need(b, "B"), bits)
     factors = t.need(scales, "scales").reshape(columns, -1)
-    starts: Any = 8
+    starts: Any = 2 ** (bits - 1)
     if zeros is not None:
         given = t.need(zeros, "zero_points")
         starts = (
             given.reshape(columns, -1)
             if given.dtype != np.uint8
-            else _nibbles(given.reshape(columns, -1))
+            else _unpack(given.reshape(columns, -1), bits)
         )
         starts = starts[:, : factors.shape[1], None]
     weight = (codes.reshape(columns, factors.shape[1], -1) - starts) * factors[:, :, None]
@@ -219,7 +274,8 @@ def matmul_n_bits(
     return found if bias is None else t.op("add", found, bias)
 
 
-def _nibbles(packed: Any) -> Any:
-    """Unpack the two 4-bit values of each byte, the lower half first."""
-    pairs = np.stack([packed & 15, packed >> 4], axis=-1)
+def _unpack(packed: Any, bits: int) -> Any:
+    """Unpack the values of each byte, the lowest bits first."""
+    parts = [(packed >> start) & (2**bits - 1) for start in range(0, 8, bits)]
+    pairs = np.stack(parts, axis=-1)
     return pairs.reshape(*packed.shape[:-1], -1).astype(np.int16)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import opwright as ow
 from opwright.errors import OpwrightError
@@ -44,6 +44,10 @@ FAULTS = (
     ValueError,
 )
 """Exceptions other than opwright errors that reading a damaged node can raise."""
+
+
+_OF_PROCESSORS: Final = "com.microsoft.nchwc"
+"""The domain that ONNX Runtime uses, with ORT_ENABLE_ALL, for the layouts of one processor."""
 
 
 class Walk:
@@ -284,9 +288,10 @@ def call_row(
 
 def _describe_missing(node: Node) -> str:
     if find_schema(node.op_type, node.domain, node.opset) is None:
+        advice = "; optimize with ORT_ENABLE_EXTENDED" if node.domain == _OF_PROCESSORS else ""
         return (
             f"its operator must be one of ONNX, a function of the model, or one that a package "
-            f"has a row for, got {node.op_type!r} of domain {node.proto.domain!r}"
+            f"has a row for, got {node.op_type!r} of domain {node.proto.domain!r}{advice}"
         )
     advice = "; export with options={'zipmap': False}" if node.op_type == "ZipMap" else ""
     return f"opwright has no counterpart for this operator{advice}"
