@@ -31,7 +31,8 @@ there is no GPU, and compares the results with NumPy. The page is written by
 
 "native" kernels are CUDA sources of opwright-cuda. "small" is a kernel for small matrix products,
 which refuses larger products. "cublaslt" and "cudnn" are NVIDIA's libraries; cuDNN is used if it is
-installed. "cudnn_tf32" is cuDNN with the option `cuda.allow_tf32`.
+installed. "cudnn_tf32" is cuDNN with the option `cuda.allow_tf32`. "tensor_cores" is attention
+without stored scores, which runs only if it is pinned.
 
 | operator | dtypes | libraries |
 |---|---|---|

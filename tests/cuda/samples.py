@@ -58,7 +58,7 @@ class Call(NamedTuple):
 NUMPY = ("std", "numpy")
 """The plugin and the library of the kernels that every standard operator has."""
 
-OURS: Final = ("native", "small")
+OURS: Final = ("native", "small", "tensor_cores")
 """The libraries of kernels whose source is part of opwright-cuda."""
 
 

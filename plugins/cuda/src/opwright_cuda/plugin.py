@@ -21,6 +21,9 @@ NUMBER: Final = FLOAT + INT
 NUMBER_OR_BOOL: Final = (*NUMBER, "bool")
 INDEX: Final = ("int32", "int64")
 ANY: Final = ("*",)
+UNMEASURED: Final = 40
+"""The priority of kernels that were never timed on a GPU: they run only if they are pinned."""
+
 CHANNELS_LAST: Final = {"data_format": "NHWC"}
 
 
@@ -208,6 +211,20 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("sequence_packing:SEQUENCE_PACK_GRAD", "sequence_pack_grad", ANY),
     Row("attention:ATTENTION", "scaled_dot_product_attention"),
     Row("attention:ATTENTION_GRAD", "scaled_dot_product_attention_grad"),
+    Row(
+        "fused_attention:ATTENTION",
+        "scaled_dot_product_attention",
+        HALF,
+        library="tensor_cores",
+        priority=UNMEASURED,
+    ),
+    Row(
+        "fused_attention:ATTENTION_GRAD",
+        "scaled_dot_product_attention_grad",
+        HALF,
+        library="tensor_cores",
+        priority=UNMEASURED,
+    ),
     Row("normalization:COS_SIM", "cos_sim"),
     Row("normalization:COS_SIM_GRAD", "cos_sim_grad"),
     # Creation, copies, movement

@@ -106,6 +106,8 @@ CASES = (
     *(case((2, 3, 4), (2, n, 4), f"keys-{n}") for n in LENGTHS if n),
     *(case((2, 3, n), (2, 5, n), f"size-{n}") for n in LENGTHS if n),
     case((3, 4), (5, 4), "matrices"),
+    case((2, 20, 16), (2, 70, 16), "tiles", columns=24),
+    case((2, 70, 8), (2, 70, 8), "tiles-causal", causal=True, mask=boolean((2, 1, 70))),
     case((0, 3, 4), (0, 5, 4), "empty"),
     case((2, 3, 4), (2, 0, 4), "no-keys"),
     case((2, 3, 4, 5), (2, 3, 6, 5), "columns", columns=7),
@@ -143,5 +145,5 @@ CASES = (
     case((1, 130, 4), (1, 130, 4), "long-causal", causal=True),
     case((1, 4, 70, 4), (1, 2, 70, 4), "short-causal", causal=True),
     case((1, 450, 4), (1, 500, 4), "long-causal-wide", causal=True),
-    case((1, 2, 70, 4), (1, 1, 530, 4), "long-mask", mask=boolean((70, 530))),
+    case((1, 2, 70, 8), (1, 1, 530, 8), "long-mask", mask=boolean((70, 530))),
 )

@@ -1,36 +1,10 @@
 // Row operations on the scores of scaled_dot_product_attention.
+#include "attention.h"
 #include "functions.h"
-#include "layout.h"
 #include "lines.h"
 #include "reduce.h"
 
 using namespace opwright_cuda;
-
-// The mask of the scores. At most one of the two pointers is not null. `rows` gives the mask offset
-// of each line.
-template <typename T>
-struct Mask {
-  const bool* allowed;
-  const T* added;
-  Layout<1> rows;
-  int64_t key_stride;
-  int64_t queries;  // queries per unit; query i sees the keys 0 to i if `causal`
-  int32_t causal;
-
-  OW_INLINE int64_t Begin(int64_t line) const {
-    int64_t offset = 0;
-    if (allowed != nullptr || added != nullptr) Locate<int64_t>(rows, line, &offset);
-    return offset;
-  }
-  OW_INLINE Compute<T> Apply(int64_t begin, int64_t query, int64_t key, Compute<T> score) const {
-    using C = Compute<T>;
-    const int64_t at = begin + key * key_stride;
-    const bool hidden = (causal != 0 && key > query) || (allowed != nullptr && !allowed[at]);
-    if (added == nullptr) return hidden ? Lowest<C>() : score;
-    const C offset = Load(added[at]);
-    return hidden || offset == Lowest<C>() ? Lowest<C>() : score + offset;
-  }
-};
 
 // Computes weights = softmax(scale * products + mask). If all keys of a line are hidden, its
 // weights are 0. Products and weights may share memory if they have the same dtype.
@@ -81,9 +55,11 @@ __global__ void __launch_bounds__(kMostLineThreads)
   C shift = line.is_there ? log_sum_exp[line.line] : C(0);
   if (shift == Lowest<C>()) shift = C(0);
   const auto pair_of = [&](int64_t i, C product, C grad) {
+    const C score = mask.Apply(begin, query, i, product * scale);
+    if (score == Lowest<C>()) return Pair<C>{C(0), grad};  // even if the shift is NaN
     // Products can exceed the shift, because they are summed in a different order. For huge
     // products, the excess is large.
-    const C below = mask.Apply(begin, query, i, product * scale) - shift;
+    const C below = score - shift;
     return Pair<C>{functors::Exp(below > C(0) ? C(0) : below), grad};
   };
   C mean = C(0);

@@ -19,7 +19,7 @@ from opwright_cuda.products import Operands, add_either_product, describe_produc
 from opwright_cuda.source import own_source
 
 
-class _Extents(NamedTuple):
+class Extents(NamedTuple):
     """The dimensions of attention; q is [groups, rows, size], where the rows of a group share keys.
 
     Attributes
@@ -96,16 +96,17 @@ class _Extents(NamedTuple):
         return scores
 
 
-def _extents(ctx: PrepareContext) -> _Extents:
+def extents_of(ctx: PrepareContext) -> Extents:
+    """Return the dimensions of the operator."""
     q, k, v = (ctx.inputs[slot][0].shape for slot in ("q", "k", "v"))
     groups = math.prod(k[:-2])
     rows = math.prod(q[:-1]) // max(groups, 1)
     hides = bool(ctx.inputs["mask"]) or bool(ctx.attrs["causal"])
-    return _Extents(groups, rows, k[-2], q[-1], v[-1], q[-2], ctx.inputs["q"][0].dtype, hides)
+    return Extents(groups, rows, k[-2], q[-1], v[-1], q[-2], ctx.inputs["q"][0].dtype, hides)
 
 
-def _mask(ctx: PrepareContext, plan: LaunchPlan, rows: Meta) -> Struct:
-    """Return ``Mask`` of attention.cu; `rows` has the shape of the scores without the keys."""
+def mask_of(ctx: PrepareContext, plan: LaunchPlan, rows: Meta) -> Struct:
+    """Return ``Mask`` of attention.h; `rows` has the shape of the scores without the keys."""
     masks, keys = ctx.inputs["mask"], ctx.inputs["k"][0].shape[-2]
     shape = masks[0].shape if masks else ()
     strides = broadcast_strides(shape, (*rows.shape, keys))
@@ -117,7 +118,8 @@ def _mask(ctx: PrepareContext, plan: LaunchPlan, rows: Meta) -> Struct:
     return Struct(*given, layout, np.int64(strides[-1]), queries, causal)
 
 
-def _scale(ctx: PrepareContext, extents: _Extents) -> np.generic:
+def attention_scale(ctx: PrepareContext, extents: Extents) -> np.generic:
+    """Return the factor of the products in the compute dtype."""
     given = ctx.attrs.get("scale")
     factor = 1 / math.sqrt(max(extents.size, 1)) if given is None else given
     return scalar(compute_type(extents.dtype), factor)
@@ -125,15 +127,21 @@ def _scale(ctx: PrepareContext, extents: _Extents) -> np.generic:
 
 def _fill_in_attention(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Compute all scores, weights, and weighted means of the values."""
-    e = _extents(ctx)
+    e = extents_of(ctx)
     if e.groups * e.rows == 0:
         return
     if e.keys == 0:
         plan.fill(plan.output("out"), bytes_of(ctx.outputs["out"][0]))
     scores = e.score(plan, e.size, plan.input("q"), plan.input("k"))
     weights = e.weights(plan, scores)
-    mask = _mask(ctx, plan, ctx.outputs["log_sum_exp"][0])
-    arguments: list[Argument] = [weights, plan.output("log_sum_exp"), scores, _scale(ctx, e), mask]
+    mask = mask_of(ctx, plan, ctx.outputs["log_sum_exp"][0])
+    arguments: list[Argument] = [
+        weights,
+        plan.output("log_sum_exp"),
+        scores,
+        attention_scale(ctx, e),
+        mask,
+    ]
     e.team().launch_typed(plan, own_source("attention.cu"), "attention_lines", e.dtype, arguments)
     e.weigh(plan, Operands(weights, plan.input("v"), plan.output("out")), e.columns, turned=False)
 
@@ -143,16 +151,16 @@ ATTENTION: Final = Kernel(_fill_in_attention)
 
 def _fill_in_attention_grad(ctx: PrepareContext, plan: LaunchPlan) -> None:
     """Recompute the weights and compute the gradients from them."""
-    e = _extents(ctx)
+    e = extents_of(ctx)
     if e.n_scores == 0:
         fill_zeros(ctx, plan)
         return
     q, k, v, grad = (plan.input(slot) for slot in ("q", "k", "v", "out_grad"))
     products, products_grad = e.score(plan, e.size, q, k), e.score(plan, e.columns, grad, v)
     weights, inner = e.weights(plan, products), e.weights(plan, products_grad)
-    mask = _mask(ctx, plan, ctx.inputs["log_sum_exp"][0])
+    mask = mask_of(ctx, plan, ctx.inputs["log_sum_exp"][0])
     arguments: list[Argument] = [weights, inner, products, products_grad]
-    arguments += [plan.input("log_sum_exp"), _scale(ctx, e), mask]
+    arguments += [plan.input("log_sum_exp"), attention_scale(ctx, e), mask]
     e.team(2).launch_typed(
         plan, own_source("attention.cu"), "attention_grad_lines", e.dtype, arguments
     )
