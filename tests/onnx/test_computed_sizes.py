@@ -197,3 +197,23 @@ def test_the_error_for_an_unknown_size_advises_a_shape() -> None:
     message = r"computed from the shape of 'x'; give shapes: load\(path, shapes=\{name: shape\}\)"
     with pytest.raises(ValueNeededError, match=message):
         opwright_onnx.load(model)
+
+
+@pytest.mark.parametrize("length", [None, 5, 6, 12])
+def test_the_inverse_transform_of_half_a_spectrum(length: int | None) -> None:
+    weights = {"axis": number(1)} | ({} if length is None else {"length": number(length)})
+    names = ["x", "" if length is None else "length", "axis"]
+    nodes = [node("DFT", names, ["y"], inverse=1, onesided=1)]
+    model = make_model(nodes, [tensor("x", [2, 4, 2])], [tensor("y", None)], weights)
+    x = draw(2, 4, 2)["x"]
+    (y,) = opwright_onnx.load(model)(x)
+    expected = np.fft.irfft(x[..., 0] + 1j * x[..., 1], n=length, axis=1)[..., None]
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_bounds_of_a_clip_can_be_vectors_of_one_number() -> None:
+    weights = {"low": number([-0.5], "float32"), "high": number([0.25], "float32")}
+    nodes = [node("Clip", ["x", "low", "high"], ["y"])]
+    model = make_model(nodes, [tensor("x", ["n", 3])], [tensor("y", None)], weights)
+    x = draw(4, 3)["x"]
+    np.testing.assert_array_equal(opwright_onnx.load(model)(x)[0], np.clip(x, -0.5, 0.25))

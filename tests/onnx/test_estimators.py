@@ -135,6 +135,18 @@ def test_regression_with_tree_ensembles_matches_onnx_runtime(mode: str, count: i
     check(build("TreeEnsembleRegressor", aggregate_function="AVERAGE", **attrs))
 
 
+def test_conditions_of_trees_can_differ_and_hold_for_missing_values() -> None:
+    nodes, leaves = grow(5, 3)
+    modes = ["BRANCH_LEQ", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
+    places = [i for i, mode in enumerate(nodes["nodes_modes"]) if mode != "LEAF"]
+    for i, place in enumerate(places):
+        nodes["nodes_modes"][place] = modes[i % 4]
+    tracks = [i % 3 % 2 for i in range(len(nodes["nodes_modes"]))]
+    rows = np.where(np.random.default_rng(1).random(ROWS.shape) < 0.3, np.nan, ROWS)
+    attrs = {**nodes, **weigh("target", leaves, 1), "nodes_missing_value_tracks_true": tracks}
+    check(build("TreeEnsembleRegressor", n_targets=1, **attrs), rows.astype(np.float32))
+
+
 def test_trees_can_have_a_single_leaf() -> None:
     nodes, leaves = grow(2, 0)
     check(build("TreeEnsembleRegressor", n_targets=1, **nodes, **weigh("target", leaves, 1)))
@@ -162,6 +174,13 @@ def test_binary_classification_with_tree_weights_for_one_class_matches_onnx_runt
     if is_positive:
         attrs["class_weights"] = [abs(weight) / 3 for weight in attrs["class_weights"]]
     check(build("TreeEnsembleClassifier", 2, classlabels_int64s=[0, 1], **attrs))
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.INT64])
+def test_numbers_become_columns_of_categories(dtype: int) -> None:
+    model = build("OneHotEncoder", cats_int64s=[0, 2, 1], zeros=1, dtype=dtype)
+    rows = np.arange(8).reshape(2, 4) % 4
+    check(model, rows.astype(np.float32 if dtype == TensorProto.FLOAT else np.int64))
 
 
 def test_features_are_concatenated() -> None:

@@ -19,8 +19,8 @@ AREAS: Final = {
     ),
     "estimators": (
         "ai.onnx.ml::FeatureVectorizer ai.onnx.ml::Imputer ai.onnx.ml::LinearClassifier "
-        "ai.onnx.ml::LinearRegressor ai.onnx.ml::Normalizer ai.onnx.ml::SVMRegressor "
-        "ai.onnx.ml::Scaler"
+        "ai.onnx.ml::LinearRegressor ai.onnx.ml::Normalizer ai.onnx.ml::OneHotEncoder "
+        "ai.onnx.ml::SVMRegressor ai.onnx.ml::Scaler"
     ),
     "fused_attention": (
         "com.microsoft::Attention com.microsoft::EmbedLayerNormalization "

@@ -138,6 +138,10 @@ def shrink(t: Translator, n: Node, x: Value) -> Any:
 def clip(t: Translator, n: Node, x: Value, low: Value = None, high: Value = None) -> Any:
     if n.opset < 11:
         low, high = (np.array(n.attr(name), np.float32) for name in ("min", "max"))
+    low, high = (  # some exporters write vectors of one number
+        bound if bound is None or not t.rank(bound) else t.reshape(bound, [])
+        for bound in (low, high)
+    )
     bounds = [None if bound is None else t.array(bound) for bound in (low, high)]
     if t.dtype(x) in FLOATS and not any(
         b is None and g is not None for b, g in zip(bounds, (low, high))

@@ -80,6 +80,17 @@ def imputer(t: Translator, n: Node, x: Value) -> Any:
     return t.op("where", is_missing, _row(t, x, values), x)
 
 
+@ROWS.row("ai.onnx.ml::OneHotEncoder")
+def one_hot_encoder(t: Translator, n: Node, x: Value) -> Any:
+    kinds = n.attr("cats_int64s")
+    if not kinds:
+        raise DeclinedError("cats_int64s must be given, got strings")
+    if not n.attr("zeros", 1):
+        raise DeclinedError("zeros must be 1: other categories must become zeros, got 0")
+    number = t.op("unsqueeze", t.cast(x, "int64"), axis=[t.rank(x)])
+    return t.cast(t.op("equal", number, np.array(kinds, np.int64)), "float32")
+
+
 @ROWS.row("ai.onnx.ml::FeatureVectorizer")
 def feature_vectorizer(t: Translator, n: Node, *parts: Value) -> Any:
     columns = [t.reshape(part, [-1, 1]) if t.rank(part) == 1 else part for part in parts]

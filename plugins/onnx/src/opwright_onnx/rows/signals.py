@@ -27,11 +27,14 @@ def dft(t: Translator, n: Node, x: Value, length: Value = None, axis: Value = No
         raise ModelError("axis must not be the last axis, which contains real and imaginary parts")
     order = [i for i in range(rank - 1) if i != place] + [place, rank - 1]
     moved = t.transpose(x, order)
-    if length is not None:
-        moved = _resized(t, moved, int(t.number(length, "dft_length")))
+    count = None if length is None else int(t.number(length, "dft_length"))
     is_real = t.known_dim(x, -1, "input") == 1
+    if n.attr("inverse") and n.attr("onesided"):
+        found = _real_inverse(t, moved, count)
+        return t.transpose(found, [order.index(i) for i in range(rank)])
+    moved = moved if count is None else _resized(t, moved, count)
     if n.attr("inverse"):
-        found = _inverse(t, n, moved, is_real)
+        found = t.op("ifft", _as_complex(t, moved) if is_real else moved)
     elif is_real and n.attr("onesided"):
         found = t.op("rfft", t.op("squeeze", moved, axis=[-1]))
     else:
@@ -42,11 +45,12 @@ def dft(t: Translator, n: Node, x: Value, length: Value = None, axis: Value = No
     return t.transpose(found, [order.index(i) for i in range(rank)])
 
 
-def _inverse(t: Translator, n: Node, x: Value, is_real: bool) -> Value:
-    if not n.attr("onesided"):
-        return t.op("ifft", _as_complex(t, x) if is_real else x)
-    count = t.known_dim(x, -2, "input")
-    return t.op("unsqueeze", t.op("irfft", x, n=2 * (count - 1)), axis=[-1])
+def _real_inverse(t: Translator, x: Value, length: int | None) -> Value:
+    """Return the real signal, with `length` elements, of one half of its spectrum."""
+    if length is None:
+        length = 2 * (t.known_dim(x, -2, "input") - 1)
+    half = _resized(t, x, length // 2 + 1)
+    return t.op("unsqueeze", t.op("irfft", half, n=length), axis=[-1])
 
 
 def _as_complex(t: Translator, x: Value) -> Value:

@@ -35,7 +35,9 @@ class Trees(NamedTuple):
     features: Any  # int64 [nodes]
     bounds: Any  # [nodes]
     children: tuple[Any, Any]  # int64 [nodes], if the condition is true and if it is false
-    compare: str
+    modes: list[str]  # the kinds of conditions
+    kinds: Any  # int64 [nodes], the index of its kind in modes
+    tracks: Any  # bool [nodes], whether the condition is also true for NaN
     n_levels: int
 
 
@@ -49,9 +51,9 @@ def _read(n: Node) -> Trees:
     ids = list(zip(n.attr("nodes_treeids"), n.attr("nodes_nodeids"), strict=True))
     places = {pair: place for place, pair in enumerate(ids)}
     is_leaf = np.array([mode == "LEAF" for mode in n.attr("nodes_modes")])
-    modes = {mode for mode in n.attr("nodes_modes") if mode != "LEAF"}
-    if len(modes) > 1 or any(n.attr("nodes_missing_value_tracks_true") or ()):
-        raise DeclinedError("all conditions must be of the same kind, and false for missing values")
+    modes = sorted({mode for mode in n.attr("nodes_modes") if mode != "LEAF"})
+    kinds = [0 if mode == "LEAF" else modes.index(mode) for mode in n.attr("nodes_modes")]
+    tracks = n.attr("nodes_missing_value_tracks_true") or [0] * len(ids)
     own = np.arange(len(ids))
     children = []
     for name in ("nodes_truenodeids", "nodes_falsenodeids"):
@@ -65,7 +67,9 @@ def _read(n: Node) -> Trees:
         np.where(is_leaf, 0, np.array(n.attr("nodes_featureids"), np.int64)),
         np.array(_numbers(n, "nodes_values")),
         (children[0], children[1]),
-        _BRANCHES[modes.pop()] if modes else "less_equal",
+        [_BRANCHES[mode] for mode in modes],
+        np.array(kinds, np.int64),
+        ~is_leaf & np.array(tracks, bool),
         _count_levels(roots, children),
     )
 
@@ -89,10 +93,24 @@ def _find_leaves(t: Translator, trees: Trees, x: Value) -> Value:
     for _ in range(trees.n_levels):
         features = t.op("gather", trees.features, nodes, axis=0)
         values = t.op("take_along_axis", x, features, axis=1)
-        holds = t.op(trees.compare, values, t.op("gather", bounds, nodes, axis=0))
+        holds = _compare(t, trees, nodes, values, t.op("gather", bounds, nodes, axis=0))
         chosen = (t.op("gather", child, nodes, axis=0) for child in trees.children)
         nodes = t.op("where", holds, *chosen)
     return nodes
+
+
+def _compare(t: Translator, trees: Trees, nodes: Value, values: Value, bounds: Value) -> Value:
+    """Return whether the condition of each node holds, bool [rows, trees]."""
+    first, *others = trees.modes
+    holds = t.op(first, values, bounds)
+    for number, mode in enumerate(others, 1):
+        is_own = t.op("gather", trees.kinds == number, nodes, axis=0)
+        holds = t.op("where", is_own, t.op(mode, values, bounds), holds)
+    if trees.tracks.any():
+        tracks = t.op("gather", trees.tracks, nodes, axis=0)
+        missing = t.op("logical_and", tracks, t.op("isnan", values))
+        holds = t.op("logical_or", holds, missing)
+    return holds
 
 
 def _sum_weights(t: Translator, n: Node, kind: str, x: Value, count: int) -> Value:
