@@ -55,7 +55,7 @@ def _count(n: int, each: int) -> int:
 
 
 def _tile_bytes(rows: int, width: int) -> int:
-    """Return the shared memory of a tile, as ``PitchOf`` of fused_attention.cu pads its rows."""
+    """Return the shared memory of a tile, as ``PitchOf`` of fused_attention.h pads its rows."""
     return rows * (width + _UNIT) * ITEM_BYTES["float16"]
 
 
