@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import opwright as ow
 from opwright_onnx.translate.node import Node
 from opwright_onnx.translate.table import Rows
 from opwright_onnx.translate.translator import Translator
@@ -32,8 +33,9 @@ def gemm(t: Translator, n: Node, a: Value, b: Value, c: Value = None) -> Any:
     if dtype not in FLOATS:
         a, b = t.cast(a, "float64"), t.cast(b, "float64")
         c = None if c is None else t.cast(c, "float64")
-    b = t.transpose(b, [1, 0]) if n.attr("transB") and t.array(b) is not None else b
-    is_turned = bool(n.attr("transB")) and t.array(b) is None
+    is_turned = bool(n.attr("transB"))
+    if is_turned and not isinstance(b, ow.Variable):  # once, when the model is loaded
+        b, is_turned = t.transpose(b, [1, 0]), False
     flags = {"transpose_x": bool(n.attr("transA")), "transpose_y": is_turned}
     flags = {name: value for name, value in flags.items() if value}
     found = t.op("matmul", a, b, **flags)

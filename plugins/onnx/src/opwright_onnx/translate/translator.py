@@ -182,7 +182,7 @@ class Translator:
         if not isinstance(value, np.ndarray):
             raise ModelError(f"an input must be a tensor, got {describe(value)}")
         dtype = array_dtype(value)
-        is_number = value.size == 1 and dtype in FLOATS and not self.model.trainable
+        is_number = value.size == 1 and dtype in FLOATS
         is_free = is_number or (id(value) not in self._names and value.size <= MAX_CONSTANT)
         if is_free and is_exact(value, dtype):
             numbers = [float(number) for number in value.reshape(-1)]
@@ -200,12 +200,12 @@ class Translator:
             self._placed[id(value)] = value, placed
         return placed
 
-    def place(self, array: Array, name: str) -> ow.Variable:
+    def place(self, array: Array, name: str, is_trained: bool = False) -> ow.Variable:
         """Return a Variable that is stored in the scope; trained Variables are parameters."""
         block, dtype = self.program.global_block(), array_dtype(array)
         name = self.program.take_name(name)
         self.arrays[name] = array
-        if self.model.trainable and dtype in FLOATS:
+        if is_trained and dtype in FLOATS:
             return block.create_parameter(name, array.shape, dtype)
         return block.create_var(name, array.shape, dtype, persistable=True, stop_gradient=True)
 

@@ -95,7 +95,7 @@ class Walk:
                 continue
             t.name(array, name)
             is_trained = t.model.trainable and array.dtype.kind in "fV" and array.ndim > 0
-            t.env[name] = t.place(array, name) if is_trained else array
+            t.env[name] = t.place(array, name, is_trained=True) if is_trained else array
 
     def nodes(self, nodes: Iterable[NodeProto]) -> None:
         """Translate nodes that are in topological order."""
