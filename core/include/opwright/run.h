@@ -29,8 +29,9 @@
  * A model is immutable and shared by all threads, with one copy of its weights and their packed
  * forms. A session holds the state that runs write, and supports one run at a time; further
  * sessions need only the memory of their runs. Kernels share the thread pool of the process. Its
- * size is set by ow_set_threads, otherwise OPWRIGHT_NUM_THREADS, otherwise the number of available
- * processors. A process made by fork() runs the models of its parent with one thread.
+ * size is set by ow_set_threads, otherwise OPWRIGHT_NUM_THREADS, otherwise OMP_NUM_THREADS,
+ * otherwise the number of available processors. A process made by fork() runs the models of its
+ * parent with one thread.
  *
  * Every function that fails returns an OW_ status other than OW_OK and writes a message that ends
  * with NUL, shortened to fit, to the error's buffer. `error` may be NULL.

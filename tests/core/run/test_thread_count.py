@@ -34,6 +34,13 @@ def test_the_default_is_the_number_of_cpus_available_to_the_process():
     assert count_from_environment({"OPWRIGHT_NUM_THREADS": " 3 "}) == 3
 
 
+@pytest.mark.parametrize(("text", "expected"), [("3", 3), (" 5, 2", 5), ("0", 0), ("all", 0)])
+def test_openmp_provides_the_default_unless_its_number_is_invalid(text, expected):
+    environ = {"OMP_NUM_THREADS": text}
+    assert count_from_environment(environ) == (expected or len(os.sched_getaffinity(0)))
+    assert count_from_environment({**environ, "OPWRIGHT_NUM_THREADS": "7"}) == 7
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "1025", "9" * 5000])
 def test_an_invalid_environment_is_reported(text):
     with pytest.raises(SettingError, match="OPWRIGHT_NUM_THREADS: must be a number from 1 to 1024"):

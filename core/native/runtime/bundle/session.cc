@@ -65,6 +65,15 @@ std::string DescribeFailure(const RunState& state) {
                 lacks_memory ? "no memory" : state.message);
 }
 
+// Returns the number of threads in a string that ends at `stop` or at its end, or 0 if it is
+// invalid.
+static int32_t ParseThreads(const char* text, char stop) {
+  char* end = nullptr;
+  const long number = std::strtol(text, &end, 10);
+  const bool is_valid = (*end == '\0' || *end == stop) && number >= 1 && number <= kMaxThreads;
+  return is_valid ? static_cast<int32_t>(number) : 0;
+}
+
 int32_t ThreadsOfProcess() {
   if (ForkCount() != 0) return 1;
   const int32_t chosen = ChosenThreads();
@@ -74,14 +83,16 @@ int32_t ThreadsOfProcess() {
   int32_t count = 1;
   if (sched_getaffinity(0, sizeof(processors), &processors) == 0) count = CPU_COUNT(&processors);
   const char* text = std::getenv("OPWRIGHT_NUM_THREADS");
+  const char* openmp = std::getenv("OMP_NUM_THREADS");
   if (text != nullptr && *text != '\0') {
-    char* end = nullptr;
-    const long number = std::strtol(text, &end, 10);
-    if (*end != '\0' || number < 1 || number > kMaxThreads) {
+    count = ParseThreads(text, '\0');
+    if (count == 0) {
       Throw(ErrorKind::kProgram, "OPWRIGHT_NUM_THREADS: must be a number from 1 to ", kMaxThreads,
             ", got '", text, "'; leave it unset to use every CPU of the process");
     }
-    count = static_cast<int32_t>(number);
+  } else if (openmp != nullptr) {
+    const int32_t outermost = ParseThreads(openmp, ',');
+    if (outermost != 0) count = outermost;
   }
   LimitThreads(std::min(count, kMaxThreads));
   return ChosenThreads();

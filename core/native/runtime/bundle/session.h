@@ -58,8 +58,8 @@ class Session {
 std::string DescribeFailure(const RunState& state);
 
 // Returns the number of threads that kernels may use: the chosen number, otherwise
-// OPWRIGHT_NUM_THREADS, otherwise the number of available processors. In a forked process, the
-// number is 1. Throws kProgram for an invalid variable.
+// OPWRIGHT_NUM_THREADS, otherwise OMP_NUM_THREADS, otherwise the number of available processors. In
+// a forked process, the number is 1. Throws kProgram for an invalid OPWRIGHT_NUM_THREADS.
 int32_t ThreadsOfProcess();
 
 }  // namespace opwright

@@ -21,6 +21,9 @@ from opwright.messages.arguments import suggest_arguments
 VARIABLE: Final = "OPWRIGHT_NUM_THREADS"
 """Environment variable with the initial number of threads of a process."""
 
+OPENMP_VARIABLE: Final = "OMP_NUM_THREADS"
+"""The variable that job schedulers and launchers such as torchrun set for any library."""
+
 MAX_THREADS: Final = 1024
 """Maximum number, more than the cores of any machine; a larger number must be a mistake."""
 
@@ -41,8 +44,8 @@ def get_num_threads() -> int:
     """Return the number of threads that kernels may use.
 
     The number is the last value given to `set_num_threads`, otherwise the environment variable
-    OPWRIGHT_NUM_THREADS, otherwise the number of CPUs that this process may use. In a forked
-    process, the number is 1.
+    OPWRIGHT_NUM_THREADS, otherwise OMP_NUM_THREADS, otherwise the number of CPUs that this process
+    may use. In a forked process, the number is 1.
 
     Raises
     ------
@@ -108,16 +111,27 @@ def set_num_threads(n_threads: SupportsIndex) -> None:
 
 
 def count_from_environment(environ: Mapping[str, str]) -> int:
-    """Return the number in an environment, by default the number of usable CPUs."""
+    """Return the number in an environment, by default the number of usable CPUs.
+
+    An invalid number for OpenMP is ignored, as OpenMP ignores it.
+    """
     text = environ.get(VARIABLE, "").strip()
     if not text:
-        return min(len(os.sched_getaffinity(0)), MAX_THREADS)
-    if text.isdecimal() and len(text) <= len(str(MAX_THREADS)) and 1 <= int(text) <= MAX_THREADS:
-        return int(text)
-    raise SettingError(
-        f"{VARIABLE}: must be a number from 1 to {MAX_THREADS}, got {text!r}; set it to 1, or "
-        "leave it unset to use every CPU of the process"
-    )
+        outermost = environ.get(OPENMP_VARIABLE, "").partition(",")[0].strip()
+        return _parse(outermost) or min(len(os.sched_getaffinity(0)), MAX_THREADS)
+    count = _parse(text)
+    if count is None:
+        raise SettingError(
+            f"{VARIABLE}: must be a number from 1 to {MAX_THREADS}, got {text!r}; set it to 1, or "
+            "leave it unset to use every CPU of the process"
+        )
+    return count
+
+
+def _parse(text: str) -> int | None:
+    """Return a valid number of threads, or None."""
+    is_short = text.isdecimal() and len(text) <= len(str(MAX_THREADS))
+    return int(text) if is_short and 1 <= int(text) <= MAX_THREADS else None
 
 
 def _check(n_threads: SupportsIndex) -> int:
