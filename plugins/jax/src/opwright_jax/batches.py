@@ -120,7 +120,7 @@ def _fold(given: _Given, slots: Sequence[str]) -> Batched | None:
     def align(values: Sequence[Any]) -> list[Any]:
         pairs = enumerate(zip(values, given.align(values, None, True), strict=True))
         return [
-            value if i in shared else full.reshape(-1, *full.shape[2:])
+            value if i in shared else full.reshape(given.n * full.shape[1], *full.shape[2:])
             for i, (value, full) in pairs
         ]
 
@@ -151,10 +151,13 @@ def _replace(what: What, call: Call) -> What:
 
 
 def _move_axes(call: Call, name: str, rank: int) -> Call | None:
-    """Return a call with the axes in an attribute shifted for a new first axis."""
+    """Return a call with the axes in an attribute shifted for a new first axis.
+
+    A number has no axes, although operators accept the axes 0 and -1 for it.
+    """
     attrs = read_attrs(call.attrs)
     axes = attrs.get(name)
-    if axes is None:
+    if axes is None or rank == 0:
         return None
     if isinstance(axes, list):
         moved: Any = [a + 1 if a >= 0 else a for a in axes] or list(range(1, rank + 1))
