@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+import opwright as ow
 from opwright.errors import GradientError
 from opwright.op import is_float
 from opwright_jax.calls import Forward, Vjp, What, label
@@ -49,37 +50,58 @@ def _differentiate(
     wanted = tuple(
         i for i, t in enumerate(tangents) if not isinstance(t, ad.Zero) and is_float(metas[i].dtype)
     )
-    given, saved = _choose(what, metas, wanted, places) if wanted else ((), ())
+    given, saved, rest = _choose(what, metas, wanted, places) if wanted else ((), (), ())
     found = compute(Forward(what, given, wanted) if saved else what, primals)
     outputs = {i: ad.Zero(jax.typeof(found[i]).to_tangent_aval()) for i in places}
-    if given:
-        arrays = found[len(found) - len(saved) :] if saved else []
-        parts = [tangents[i] for i in wanted]
-        known = {"what": what, "saved": saved, "given": given, "wanted": wanted}
-        outputs |= zip(given, tangent.bind(*primals, *arrays, *parts, **known), strict=True)
+    arrays = found[len(found) - len(saved) :] if saved else []
+    parts = [tangents[i] for i in wanted]
+    for chosen, names, read in ((given, saved, arrays), (rest, (), [])):
+        if chosen:
+            known = {"what": what, "saved": names, "given": chosen, "wanted": wanted}
+            outputs |= zip(chosen, tangent.bind(*primals, *read, *parts, **known), strict=True)
     return [found[i] for i in places], [outputs[i] for i in places]
 
 
 @lru_cache(maxsize=MAX_CHOICES)
 def _choose(
     what: What, metas: Metas, wanted: tuple[int, ...], places: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return the results that have a gradient, and the values that gradients read.
+) -> tuple[tuple[int, ...], tuple[str, ...], tuple[int, ...]]:
+    """Return the results that have a gradient, the values that gradients read, and other results.
 
-    Raises GradientError if no float result has a gradient.
+    The other results raise GradientError if their tangents or gradients are used. State that an
+    operator updates, and saved values, are not among them: their tangents are 0. Raises
+    GradientError if no float result has a gradient.
     """
     piece = make_piece(what, metas)
-    block = piece.block
-    given = tuple(i for i in places if is_float(block.var(str(piece.results[i])).dtype))
+    block, results = piece.block, piece.results
+    given = tuple(i for i in places if is_float(block.var(str(results[i])).dtype))
     if not given:
-        return (), ()
+        return (), (), ()
     try:
-        return given, differentiate(what, metas, given, wanted).saved
+        return given, differentiate(what, metas, given, wanted).saved, ()
     except GradientError:
-        given = tuple(i for i in given if _has_gradient(what, metas, i, wanted))
-        if not given:
+        graded = tuple(i for i in given if _has_gradient(what, metas, i, wanted))
+        if not graded:
             raise
-        return given, differentiate(what, metas, given, wanted).saved
+    constant = _find_state(block)
+    n = len(make_piece(_without_saved(what), metas).results)
+    rest = tuple(i for i in given if i < n and i not in graded and results[i] not in constant)
+    return graded, differentiate(what, metas, graded, wanted).saved, rest
+
+
+def _without_saved(what: What) -> What:
+    return _without_saved(what.of) if isinstance(what, Forward) else what
+
+
+def _find_state(block: ow.Block) -> set[str]:
+    """Return the variables with which operators update their arguments."""
+    return {
+        name
+        for op in block.ops
+        for slot in op.definition.proto.outputs
+        if slot.aliases
+        for name in op.output(slot.name)
+    }
 
 
 def _has_gradient(what: What, metas: Metas, result: int, wanted: tuple[int, ...]) -> bool:
@@ -174,9 +196,16 @@ def _push(
 def _differentiate_push(
     primals: Sequence[Any], tangents: Sequence[Any], **params: Any
 ) -> tuple[list[Any], list[Any]]:
-    parts = map(ad.instantiate_zeros, tangents)
+    places = [i for i, t in enumerate(tangents) if not isinstance(t, ad.Zero)]
+
+    def push(*moving: Any) -> list[Any]:
+        operands = list(primals)
+        for place, value in zip(places, moving, strict=True):
+            operands[place] = value
+        return _push(*operands, **params)
+
     results: tuple[list[Any], list[Any]] = jax.jvp(
-        partial(_push, **params), tuple(primals), tuple(parts)
+        push, tuple(primals[i] for i in places), tuple(tangents[i] for i in places)
     )
     return results
 
