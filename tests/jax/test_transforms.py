@@ -90,7 +90,9 @@ def test_a_mesh_computes_on_shards_or_gathers_with_one_warning(axes: str) -> Non
     with pytest.warns(UserWarning, match="softmax: inside a jit over 4 devices, arrays are gath"):
         found = jax.jit(ops.softmax)(sharded)
     np.testing.assert_allclose(found, jax.nn.softmax(X), atol=1e-6)
-    jax.jit(ops.gelu)(sharded)
+    with jax.set_mesh(mesh) if hasattr(jax, "set_mesh") else mesh:
+        found = jax.grad(lambda x: (ops.softmax(x) ** 2).sum())(sharded)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_a_sharded_batch_and_a_replicated_weight_have_the_gradient_of_the_whole_batch() -> None:
@@ -113,6 +115,9 @@ def test_a_sharded_batch_and_a_replicated_weight_have_the_gradient_of_the_whole_
         mesh=mesh, in_specs=specs, out_specs=PartitionSpec(),
     )  # fmt: skip
     np.testing.assert_allclose(jax.jit(jax.grad(total))(weight, X), expected, rtol=1e-5)
+    curvature = jax.jacfwd(jax.jacfwd(loss(jnp.matmul)))(weight, X)
+    found = jax.jit(jax.jacfwd(jax.jacfwd(total)))(weight, X)
+    np.testing.assert_allclose(found, curvature, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit, jax.checkpoint])

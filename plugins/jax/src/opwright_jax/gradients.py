@@ -22,7 +22,7 @@ from opwright.op import is_float
 from opwright_jax.calls import Forward, Vjp, What, label
 from opwright_jax.dtypes import metas_of, to_jax
 from opwright_jax.pieces import Metas, compile_piece, differentiate, make_piece
-from opwright_jax.primitive import compute, make_aval, primitive
+from opwright_jax.primitive import compute, make_aval, primitive, vary
 
 MAX_CHOICES: Final = 4096
 """Maximum number of cached choices of saved values."""
@@ -175,12 +175,13 @@ def _push(
     values, parts = operands[:end], operands[end:]
     compiled = compile_piece(what, metas_of(label(what), values[: end - len(saved)]))
     metas = [compiled.fetches[compiled.places.index(i)] for i in given]
-    seeds = [jnp.zeros(meta.shape, to_jax(meta.dtype)) for meta in metas]
+    zeros = [jnp.zeros(meta.shape, to_jax(meta.dtype)) for meta in metas]
+    seeds = vary([*operands, *zeros])[len(operands) :]
     vjp = Vjp(what, saved, given, wanted)
     sources = compile_piece(vjp, metas_of(label(vjp), [*values, *seeds])).sources
     used = tuple(i for i, source in enumerate(sources) if source is not None)
     if not used:
-        return seeds
+        return list(seeds)
     places = tuple(range(end, end + len(seeds)))
     chosen = [parts[i] for i in used]
     try:

@@ -32,7 +32,7 @@ def compute(what: What, values: Sequence[Any]) -> list[Any]:
 
     A result that does not depend on arguments is None.
     """
-    values = _vary(values)
+    values = vary([_gather(value) for value in values])
     compiled = compile_piece(what, metas_of(label(what), values))
     fetched = primitive.bind(*values, what=what) if compiled.fetches else []
     return [
@@ -79,7 +79,19 @@ def make_aval(shape: Any, dtype: Any, avals: Sequence[Any]) -> Any:
     return aval.update(sharding=sharding, vma=axes)
 
 
-def _vary(values: Sequence[Any]) -> Sequence[Any]:
+def _gather(value: Any) -> Any:
+    """Return a complete value on every device of a mesh with explicit axes.
+
+    JAX divides the gradients of the values that it gathers.
+    """
+    sharding = getattr(jax.typeof(value), "sharding", None)
+    if sharding is None or not any(sharding.spec) or not hasattr(jax.sharding, "reshard"):
+        return value  # JAX before 0.7 has no reshard
+    spec = jax.sharding.PartitionSpec(*[None] * len(value.shape))
+    return jax.sharding.reshard(value, jax.sharding.NamedSharding(sharding.mesh, spec))
+
+
+def vary(values: Sequence[Any]) -> Sequence[Any]:
     """Return values that vary along the same axes of a `shard_map`.
 
     JAX sums the gradients of the values that it converts.
