@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +41,14 @@ ONCE_WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
 }
 """An attribute, and its values with which an operator can be differentiated only once."""
 
+ROUGH_AT_0 = (
+    *("abs", "copysign", "fmod", "l1", "leaky_relu", "prelu", "relu", "relu6", "selu"),
+    *("adaptive_max_pool2d", "max", "maximum", "median", "minimum", "nanmedian", "nanquantile"),
+    *("atan2", "atan2_derivative", "hypot", "binary_cross_entropy", "cholesky"),
+    *("deform_conv2d", "grid_sample", "roi_pool"),
+)
+"""Operators with a kink or a pole where an element is 0, or equal to another element."""
+
 CASES_PER_OPERATOR = 2
 
 
@@ -66,6 +74,13 @@ def twice_cases() -> Iterator[Case]:
     for cases in graded_cases().values():
         twice = [case for case in cases if not is_once(case)]
         yield from twice if EVERY else twice[:CASES_PER_OPERATOR]
+
+
+def cases_with_zeros() -> Iterator[Case]:
+    """Yield the largest, or all, cases of each operator that is smooth at 0."""
+    for op_type, cases in graded_cases().items():
+        twice = [case for case in cases if not is_once(case) and op_type not in ROUGH_AT_0]
+        yield from twice if EVERY else twice[:1]
 
 
 def once_cases() -> Iterator[Case]:
@@ -128,7 +143,10 @@ def add_sum_of_gradients(one: OneOperator, wanted: list[ow.Variable]) -> SumOfGr
 
 @over_cases(twice_cases())
 def test_second_gradient_agrees_with_central_differences_of_the_first(case: Case) -> None:
-    arrays = case.make_inputs("float64")
+    compare_with_differences(case, case.make_inputs("float64"))
+
+
+def compare_with_differences(case: Case, arrays: dict[str, list[Array]]) -> None:
     one = build(case, arrays)
     wanted = float_inputs(one, graded_slots(case, arrays))
     total = add_sum_of_gradients(one, wanted).total
@@ -147,6 +165,16 @@ def test_second_gradient_agrees_with_central_differences_of_the_first(case: Case
         np.testing.assert_allclose(
             found, expected, rtol=1e-5, atol=1e-6 * size, err_msg=f"{case}: {variable.name}"
         )
+
+
+@over_cases(cases_with_zeros())
+def test_second_gradient_agrees_with_central_differences_where_elements_are_0(case: Case) -> None:
+    arrays = case.make_inputs("float64")
+    for slot in graded_slots(case, arrays):
+        for array in arrays[slot]:
+            array.reshape(-1)[3::7] = 0
+    with np.errstate(all="ignore"):
+        compare_with_differences(case, arrays)
 
 
 @over_cases(cases[0] for cases in graded_cases().values() if not is_once(cases[0]))
@@ -198,18 +226,50 @@ def test_a_missing_second_gradient_is_reported_to_the_user(case: Case) -> None:
     assert definition_of(case).gradient is not None
 
 
-@pytest.mark.parametrize(
-    ("op_type", "attrs"), [("std", {}), ("norm", {}), ("norm", {"p": 3.0}), ("norm", {"p": 4.0})]
-)
-def test_second_gradients_of_a_root_of_0_are_0(op_type: str, attrs: dict[str, Any]) -> None:
+ROOTS: dict[str, Callable[[Any], Any]] = {
+    "std": lambda x: ow.ops.std(x, axis=[1]),
+    "norm": lambda x: ow.ops.norm(x, axis=[1]),
+    "norm-1.5": lambda x: ow.ops.norm(x, axis=[1], p=1.5),
+    "norm-3": lambda x: ow.ops.norm(x, axis=[1], p=3.0),
+    "norm-4": lambda x: ow.ops.norm(x, axis=[1], p=4.0),
+    "hypot": lambda x: ow.ops.hypot(x, x),
+    "lp_pool1d": lambda x: ow.ops.lp_pool1d(ow.ops.unsqueeze(x, axis=[0]), kernel=[3], p=2.0),
+}
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_second_gradients_of_a_root_of_0_are_0(name: str) -> None:
     def first(x: Array) -> Array:
-        root = getattr(ow.ops, op_type)
-        return ow.grad(lambda v: ow.ops.sum(root(v, axis=[1], **attrs)))(x)
+        return ow.grad(lambda v: ow.ops.sum(ROOTS[name](v)))(x)
 
     zeros = np.zeros((2, 3))
     with np.errstate(all="ignore"):
-        second = ow.grad(lambda v: ow.ops.sum(ow.ops.square(first(v))))(zeros)
+        second = ow.grad(lambda v: ow.ops.sum(first(v) * np.array([1.0, 2.0, 3.0])))(zeros)
     np.testing.assert_array_equal(second, 0)
+
+
+def grad_of_sum(function: Callable[..., Any], argnums: int) -> Callable[..., Any]:
+    return ow.grad(lambda *args: ow.ops.sum(function(*args)), argnums)
+
+
+def test_the_power_0_has_a_mixed_second_derivative() -> None:
+    """Of x**y it is x**(y - 1) * (1 + y * ln(x)), 1 / x at y = 0, though x**0 is constant."""
+    x, y = np.array([2.0, 4.0, 0.0]), np.zeros(3)
+    of_base, of_exponent = (grad_of_sum(ow.ops.power, i) for i in range(2))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(of_base(x, y), 0.0)
+        np.testing.assert_allclose(grad_of_sum(of_base, 1)(x, y), [0.5, 0.25, 0.0])
+        np.testing.assert_allclose(grad_of_sum(of_exponent, 0)(x, y)[:2], [0.5, 0.25])
+
+
+def test_second_gradients_of_a_binary_cross_entropy_of_certain_predictions_are_finite() -> None:
+    x, label = np.array([0.0, 0.25, 1.0]), np.array([0.0, 1.0, 1.0])
+    of_label = grad_of_sum(ow.ops.binary_cross_entropy, 1)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(of_label(x, label), [100.0, -np.log(1 / 3), -100.0])
+        # The logarithms are clamped at 0 and 1.
+        seconds = grad_of_sum(of_label, 0)(x, label)
+        np.testing.assert_allclose(seconds, [-1.0, -1 / 0.25 - 1 / 0.75, -1.0])
 
 
 def test_only_the_penalty_flows_through_operators_that_select_elements() -> None:

@@ -3,27 +3,53 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from opwright.op import BodyContext, by_derivative, by_differentiating
+from opwright.op import BodyContext, Composition, by_derivative
 from opwright_std.compositions.expression import Expression, read
 
 SELU_SCALE = 1.0507009873554804934
 SELU_ALPHA = 1.6732632423543772848
 
+_GELU_END = {"none": 40.0, "tanh": 22.0}
+_FAR = 1000.0
+"""Beyond these bounds the gates of gelu, silu and mish are constant in every dtype. The derivatives
+are computed at clipped arguments, since 0 times an infinity would be NaN."""
+
+
+def by_formula(formula: Callable[[BodyContext, Expression], Expression]) -> Composition:
+    """Return the composition of a gradient from a formula with out_grad.
+
+    In contrast to `by_derivative`, the derivative alone may overflow or underflow, and 0 may be
+    selected where out_grad is infinite.
+    """
+
+    def write(b: BodyContext) -> None:
+        b.set_output("x_grad", formula(b, read(b, "out_grad")).name)
+
+    return Composition(write)
+
 
 @by_derivative
 def acos(b: BodyContext) -> str:
-    return (-(1.0 - read(b, "x").then("square")).then("rsqrt")).name
+    return (-_inverse_root(read(b, "x"))).name
 
 
 @by_derivative
 def asin(b: BodyContext) -> str:
-    return (1.0 - read(b, "x").then("square")).then("rsqrt").name
+    return _inverse_root(read(b, "x")).name
 
 
-@by_derivative
-def atan(b: BodyContext) -> str:
-    return (read(b, "x").then("square") + 1.0).then("reciprocal").name
+def _inverse_root(x: Expression) -> Expression:
+    # (1 - x)(1 + x) is accurate for x near 1, where 1 - x**2 cancels.
+    return ((1.0 - x) * (x + 1.0)).then("rsqrt")
+
+
+@by_formula
+def atan(b: BodyContext, grad: Expression) -> Expression:
+    x = read(b, "x")
+    size = x.with_("hypot", x.filled(1.0))
+    return grad / size / size
 
 
 @by_derivative
@@ -62,20 +88,29 @@ def erf(b: BodyContext) -> str:
     return ((-x.then("square")).then("exp") * (2 / math.sqrt(math.pi))).name
 
 
-@by_differentiating
-def gelu(b: BodyContext) -> str:
-    x = read(b, "x")
-    if b.attr("approximate") == "tanh":
-        inner = (x + x * x.then("square") * 0.044715) * math.sqrt(2 / math.pi)
-        return (x * (inner.then("tanh") + 1.0) * 0.5).name
-    return (x * ((x * math.sqrt(0.5)).then("erf") + 1.0) * 0.5).name
-
-
 @by_derivative
-def hard_swish(b: BodyContext) -> str:
+def gelu(b: BodyContext) -> str:
+    x, approximate = read(b, "x"), b.attr("approximate")
+    end = _GELU_END[approximate]
+    bounded = x.then("clip", min=-end, max=end)
+    if approximate == "tanh":
+        # (1 + tanh(z)) / 2 = sigmoid(2 z).
+        square, scale = bounded.then("square"), 2 * math.sqrt(2 / math.pi)
+        inner = bounded * (square * (0.044715 * scale) + scale)
+        gate = inner.then("sigmoid")
+        density = gate * (-inner).then("sigmoid") * (square * (3 * 0.044715 * scale) + scale)
+    else:
+        gate = (x * -math.sqrt(0.5)).then("erfc") * 0.5
+        density = (bounded.then("square") * -0.5).then("exp") * (1 / math.sqrt(2 * math.pi))
+    return (gate + bounded * density).name
+
+
+@by_formula
+def hard_swish(b: BodyContext, grad: Expression) -> Expression:
     x = read(b, "x")
-    inner = x.compare("greater_equal", 3.0).choose(x.filled(1.0), x / 3.0 + 0.5)
-    return x.compare("less_equal", -3.0).choose(x.filled(0.0), inner).name
+    inner = x.then("clip", min=-3.0, max=3.0) / 3.0 + 0.5
+    grads = x.compare("greater_equal", 3.0).choose(grad, grad * inner)
+    return x.compare("less_equal", -3.0).choose(grad.filled(0.0), grads)
 
 
 @by_derivative
@@ -83,21 +118,25 @@ def log_sigmoid(b: BodyContext) -> str:
     return (-read(b, "out").then("expm1")).name
 
 
-@by_differentiating
+@by_derivative
 def mish(b: BodyContext) -> str:
-    x = read(b, "x")
-    return (x * x.then("softplus").then("tanh")).name
+    """With n = exp(x), s = n / (1 + n), q = 1 - s: tanh(ln(1 + n)) is (1 - q**2) / (1 + q**2)."""
+    x = read(b, "x").then("clip", min=-_FAR, max=_FAR)
+    share, rest = x.then("sigmoid"), (-x).then("sigmoid")
+    inverse = (rest.then("square") + 1.0).then("reciprocal")
+    return (share * inverse * (rest + 1.0 + x * (rest * rest * inverse) * 4.0)).name
 
 
-@by_derivative
-def reciprocal(b: BodyContext) -> str:
-    return (-read(b, "out").then("square")).name
-
-
-@by_derivative
-def rsqrt(b: BodyContext) -> str:
+@by_formula
+def reciprocal(b: BodyContext, grad: Expression) -> Expression:
     out = read(b, "out")
-    return (out * out.then("square") * -0.5).name
+    return -(grad * out * out)
+
+
+@by_formula
+def rsqrt(b: BodyContext, grad: Expression) -> Expression:
+    out = read(b, "out")
+    return grad * out * out * out * -0.5
 
 
 @by_derivative
@@ -118,7 +157,8 @@ def sigmoid(b: BodyContext) -> str:
 
 @by_derivative
 def tanh(b: BodyContext) -> str:
-    return (1.0 - read(b, "out").then("square")).name
+    out = read(b, "out")
+    return ((1.0 - out) * (out + 1.0)).name
 
 
 def _softplus(b: BodyContext) -> str:
@@ -130,34 +170,38 @@ def _softplus(b: BodyContext) -> str:
     return inner.compare("greater", threshold).choose(derivative.filled(1.0), derivative).name
 
 
-@by_derivative
-def softsign(b: BodyContext) -> str:
-    return (read(b, "x").then("abs") + 1.0).then("reciprocal").then("square").name
+@by_formula
+def softsign(b: BodyContext, grad: Expression) -> Expression:
+    inverse = (read(b, "x").then("abs") + 1.0).then("reciprocal")
+    return grad * inverse * inverse
 
 
-@by_differentiating
-def soft_relu(b: BodyContext) -> str:
-    limit = b.attr("threshold")
-    x = read(b, "x").then("clip", min=-limit, max=limit)
-    return x.then("softplus").name
-
-
-@by_differentiating
-def stanh(b: BodyContext) -> str:
-    inner = read(b, "x") * float(b.attr("scale_a"))
-    return (inner.then("tanh") * float(b.attr("scale_b"))).name
-
-
-@by_differentiating
-def swish(b: BodyContext) -> str:
+@by_formula
+def soft_relu(b: BodyContext, grad: Expression) -> Expression:
     x = read(b, "x")
-    beta = 1.0 if b.type == "silu_grad" else b.attr("beta")
-    return (x * (x * beta).then("sigmoid")).name
+    is_flat = x.then("abs").compare("greater", b.attr("threshold"))
+    return is_flat.choose(grad.filled(0.0), grad * x.then("sigmoid"))
 
 
 @by_derivative
-def tanh_shrink(b: BodyContext) -> str:
-    return read(b, "x").then("tanh").then("square").name
+def stanh(b: BodyContext) -> str:
+    # 1 - tanh(z)**2 = 4 sigmoid(2 z) sigmoid(-2 z) is accurate in the tails.
+    twice = read(b, "x") * (2 * float(b.attr("scale_a")))
+    factor = 4 * float(b.attr("scale_a")) * float(b.attr("scale_b"))
+    return (twice.then("sigmoid") * (-twice).then("sigmoid") * factor).name
+
+
+@by_derivative
+def swish(b: BodyContext) -> str:
+    beta = 1.0 if b.type == "silu_grad" else float(b.attr("beta"))
+    inner = (read(b, "x") * beta).then("clip", min=-_FAR, max=_FAR)
+    return (inner.then("sigmoid") * (inner * (-inner).then("sigmoid") + 1.0)).name
+
+
+@by_formula
+def tanh_shrink(b: BodyContext, grad: Expression) -> Expression:
+    root = read(b, "x").then("tanh")
+    return grad * root * root
 
 
 SOFTPLUS = by_derivative(_softplus, reads=["x"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opwright.op import BodyContext, by_differentiating
+from opwright.op import BodyContext, Composition, by_differentiating
 from opwright_std.compositions.expression import Expression, read
 
 
@@ -35,13 +35,20 @@ def smooth_l1(b: BodyContext) -> str:
 
 @by_differentiating
 def hinge(b: BodyContext) -> str:
-    return (1.0 - read(b, "x") * read(b, "label")).then("clip", min=0.0).name
+    return _within(read(b, "x"), read(b, "label"), 1.0)
 
 
 @by_differentiating
 def margin_rank_loss(b: BodyContext) -> str:
-    score = read(b, "label") * (read(b, "x") - read(b, "y"))
-    return (float(b.attr("margin")) - score).then("clip", min=0.0).name
+    return _within(read(b, "x") - read(b, "y"), read(b, "label"), float(b.attr("margin")))
+
+
+def _within(score: Expression, label: Expression, margin: float) -> str:
+    """Return max(0, margin - score * label), with factors of 0 where this is 0."""
+    is_beyond = (margin - score * label).compare("less", 0.0)
+    factors = [is_beyond.choose(x.filled(0.0), x) for x in (score, label)]
+    loss = margin - factors[0] * factors[1]
+    return is_beyond.choose(loss.filled(0.0), loss).name
 
 
 def _of_score(score: Expression, label: Expression) -> str:
@@ -65,14 +72,21 @@ def log_loss(b: BodyContext) -> str:
     return (-(label * yes) - (1.0 - label) * no).name
 
 
-@by_differentiating
-def kl_div(b: BodyContext) -> str:
-    x, label = read(b, "x"), read(b, "label")
-    if b.attr("log_label"):
-        return (label.then("exp") * (label - x)).name
-    # Labels of 0 are replaced by 1 before the logarithm, since 0 * inf would be NaN.
-    logs = label.compare("equal", 0.0).choose(label.filled(1.0), label).then("log")
-    return (label * (logs - x)).name
+def _kl_div(b: BodyContext) -> None:
+    x, label, grad = (read(b, slot) for slot in ("x", "label", "out_grad"))
+    is_log = b.attr("log_label")
+    weight = label.then("exp") if is_log else label
+    if b.has_output("x_grad"):
+        b.set_output("x_grad", (-(weight * grad)).name)
+    if not b.has_output("label_grad"):
+        return
+    if is_log:
+        is_present = weight.compare("not_equal", 0.0)
+        logs, x = (is_present.choose(each, each.filled(0.0)) for each in (label, x))
+        derivative = weight * (logs - x + 1.0)
+    else:
+        derivative = label.then("log") - x + 1.0
+    b.set_output("label_grad", (derivative * grad).name)
 
 
 def _row_loss(b: BodyContext, logs: Expression, axis: int) -> str:
@@ -103,3 +117,4 @@ def _softmax_with_cross_entropy(b: BodyContext) -> str:
 
 
 SOFTMAX_WITH_CROSS_ENTROPY = by_differentiating(_softmax_with_cross_entropy, reads=["logits"])
+KL_DIV = Composition(_kl_div)

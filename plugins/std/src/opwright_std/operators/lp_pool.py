@@ -32,7 +32,7 @@ def _lp_pool_body(b: BodyContext) -> None:
     # A root has no derivative at 0, so a window of zeros is defined to have the gradient 0.
     held = total.then("clip", min=SMALLEST[dtype])
     root = held.then("sqrt") if p == 2 else held.then("pow_scalar", exponent=1 / p)
-    b.set_output("out", total.compare("equal", 0.0).choose(total, root).name)
+    b.set_output("out", total.compare("equal", 0.0).choose(total.filled(0.0), root).name)
 
 
 def _lp_pool_maker(rank: int) -> OpMaker:

@@ -228,6 +228,6 @@ KL_DIV = (
     .default(False)
     .build(
         infer_shape=same_shapes,
-        gradient=grad_op("kl_div_grad", needs=["x", "label"], body=losses_gradients.kl_div),
+        gradient=grad_op("kl_div_grad", needs=["x", "label"], body=losses_gradients.KL_DIV),
     )
 )

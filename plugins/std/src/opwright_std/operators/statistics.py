@@ -205,14 +205,27 @@ def _norm_gradient(g: GradientContext) -> None:
     derivative = signs
     if p != 1:
         # The power of a ratio neither overflows nor underflows, unlike the power of x.
-        part = x if p == 2 else sizes
-        if p > 0:
-            share = _divided_by(g, part, out)
-        else:  # a single 0 makes the norm 0, and the other shares infinite
-            share = g.emit("divide", {"x": part, "y": _spread(g, out)})
-        derivative = _where_zero(g, x, share if p == 2 else _power(g, share, p - 1))
-        derivative = derivative if p == 2 else g.emit("multiply", {"x": derivative, "y": signs})
+        if p == 2:  # x / out has a derivative where x is 0, unlike other powers of abs(x)
+            derivative = _where_zero(g, _spread(g, out), _divided_by(g, x, out))
+        else:
+            derivative = _norm_derivative(g, sizes, out, p)
+            derivative = g.emit("multiply", {"x": derivative, "y": signs})
     g.set_input_grad("x", g.emit("multiply", {"x": derivative, "y": _spread(g, grad)}))
+
+
+def _norm_derivative(g: GradientContext, sizes: str, out: str | None, p: float) -> str:
+    """Emit (sizes / out) ** (p - 1), and 0 where sizes are 0.
+
+    Shares of 0 are replaced before the power, whose derivative at 0 may be infinite.
+    """
+    if p > 0:
+        share = _divided_by(g, sizes, out)
+    else:  # a single 0 makes the norm 0, and the other shares infinite
+        share = g.emit("divide", {"x": sizes, "y": _spread(g, out)})
+    zeros, ones = (g.emit("fill_like", {"x": sizes}, attrs={"value": v}) for v in (0.0, 1.0))
+    is_zero = g.emit("equal", {"x": sizes, "y": zeros})
+    share = g.emit("where", {"condition": is_zero, "x": ones, "y": share})
+    return _where_zero(g, sizes, _power(g, share, p - 1))
 
 
 def _divided_by(g: GradientContext, x: str | None, out: str | None) -> str:
@@ -226,7 +239,7 @@ def _divided_by(g: GradientContext, x: str | None, out: str | None) -> str:
     return g.emit("divide", {"x": x, "y": _spread(g, divisor, like=x)})
 
 
-def _where_zero(g: GradientContext, x: str | None, derivative: str) -> str:
+def _where_zero(g: GradientContext, x: str, derivative: str) -> str:
     """Emit the derivative, with 0 where x is 0, since the norm may have a kink there."""
     zeros = g.emit("fill_like", {"x": x}, attrs={"value": 0.0})
     is_zero = g.emit("equal", {"x": x, "y": zeros})

@@ -156,7 +156,7 @@ def _hypot_gradient(g: GradientContext) -> None:
     safe = is_zero.choose(out.filled(1.0), out)
     for slot, other in (("x", "y"), ("y", "x")):
         if g.wants(slot):
-            share = Expression(g, g.input(slot)) / safe
+            share = is_zero.choose(out.filled(0.0), Expression(g, g.input(slot)) / safe)
             set_broadcast_grad(g, slot, (grad * share).name, [other])
 
 

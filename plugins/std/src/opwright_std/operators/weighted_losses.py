@@ -249,8 +249,14 @@ WEIGHTED_SIGMOID_CROSS_ENTROPY = (
 
 def _logs(x: Expression) -> tuple[Expression, Expression]:
     """Return the logarithms of x and of 1 - x, clamped from below."""
-    yes, no = x.then("log"), (-x).then("log1p")
-    return yes.then("clip", min=LEAST_LOG), no.then("clip", min=LEAST_LOG)
+    return _clamped(x, "log", 0.0), _clamped(-x, "log1p", -1.0)
+
+
+def _clamped(x: Expression, op_type: str, end: float) -> Expression:
+    """Return a logarithm of at least LEAST_LOG, which has the gradient 0 at -inf, x = end."""
+    is_end = x.compare("equal", end)
+    logarithm = is_end.choose(x.filled(end + 1.0), x).then(op_type).then("clip", min=LEAST_LOG)
+    return is_end.choose(x.filled(LEAST_LOG), logarithm)
 
 
 def _binary_losses(x: Expression, label: Expression) -> Expression:
