@@ -142,7 +142,7 @@ void TheErrorForImpossibleMemoryStatesItsSize() {
   const auto plan = make.Build();
   CHECK_THROWS(plans::Run(plan, nullptr, {}), ErrorKind::kOutOfMemory, "4611686018427387904 bytes");
   CHECK_EQ(plan->n_instances(), 0);
-  CHECK_THROWS(make.builder.AddFetch(0), ErrorKind::kProgram, "built already");
+  CHECK_THROWS(make.builder.AddFetch(0), ErrorKind::kProgram, "already built");
   Maker other;
   CHECK_THROWS(other.Temp(plans::kFloat32, {int64_t{1} << 32, int64_t{1} << 32}), ErrorKind::kShape,
                "64 bits");

@@ -71,7 +71,7 @@ void ScopesThatShareAParentReadOnly() {
 
 void PlansAreEvictedWhileTheyRun() {
   std::mutex mutex;
-  auto current = Update();
+  auto latest = Update();
   InThreads([&](int i) {
     const auto scope = std::make_shared<opwright::Scope>(nullptr);
     plans::SetVariable(scope.get(), "w", 8, 0);
@@ -79,8 +79,8 @@ void PlansAreEvictedWhileTheyRun() {
       std::shared_ptr<const opwright::Plan> mine;
       {
         const std::lock_guard<std::mutex> lock(mutex);
-        if (run % 7 == i % 7) current = Update();
-        mine = current;
+        if (run % 7 == i % 7) latest = Update();
+        mine = latest;
       }
       const std::weak_ptr<const opwright::Plan> watched = mine;
       const auto outcome = plans::Run(mine, scope, {vector<float>(8, 1)});

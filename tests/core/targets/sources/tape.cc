@@ -111,7 +111,7 @@ EXPORT void* tape_host_side(void* pointer) { return HostSide(pointer); }
 // Returns the stream of the other library on device 0.
 EXPORT void* tape_foreign_stream() {
   static Opened device;
-  static Stream stream{&device};
+  static Stream stream{&device, {}};
   return &stream;
 }
 
