@@ -34,7 +34,8 @@ def draw(*shape: int) -> dict[str, Any]:
     return {"x": np.random.default_rng(0).standard_normal(shape).astype(np.float32)}
 
 
-def test_a_resize_to_lengths_times_a_factor() -> None:
+@pytest.mark.parametrize("batch", [1, "n"])
+def test_a_resize_to_lengths_times_a_factor(batch: int | str) -> None:
     nodes = [
         node("Shape", ["x"], ["shape"]),
         node("Slice", ["shape", "zero", "two"], ["kept"]),
@@ -48,8 +49,9 @@ def test_a_resize_to_lengths_times_a_factor() -> None:
     ]
     weights = {name: number([i]) for name, i in (("zero", 0), ("two", 2), ("four", 4))}
     weights["factor"] = number(1.7, "float32")
-    inputs, outputs = [tensor("x", ["n", 2, "h", "w"])], [tensor("y", None)]
-    check(make_model(nodes, inputs, outputs, weights), draw(1, 2, 3, 5), draw(2, 2, 6, 4))
+    inputs, outputs = [tensor("x", [batch, 2, "h", "w"])], [tensor("y", None)]
+    count = 2 if batch == "n" else 1
+    check(make_model(nodes, inputs, outputs, weights), draw(1, 2, 3, 5), draw(count, 2, 6, 4))
 
 
 @pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
@@ -217,3 +219,15 @@ def test_bounds_of_a_clip_can_be_vectors_of_one_number() -> None:
     model = make_model(nodes, [tensor("x", ["n", 3])], [tensor("y", None)], weights)
     x = draw(4, 3)["x"]
     np.testing.assert_array_equal(opwright_onnx.load(model)(x)[0], np.clip(x, -0.5, 0.25))
+
+
+def test_paddings_that_a_run_computes_can_be_negative() -> None:
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Sub", ["most", "shape"], ["behind"]),
+        node("Concat", ["before", "behind"], ["pads"], axis=0),
+        node("Pad", ["x", "pads"], ["y"]),
+    ]
+    weights = {"most": number([3, 4]), "before": number([1, -1])}
+    model = make_model(nodes, [tensor("x", ["n", "m"])], [tensor("y", None)], weights)
+    check(model, draw(2, 3), draw(5, 4), draw(3, 6))

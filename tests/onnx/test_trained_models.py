@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from small_models import make_model, node, tensor
 
+import opwright as ow
 import opwright_onnx
 
 RNG = np.random.default_rng(0)
@@ -43,3 +44,17 @@ def test_constants_are_not_parameters_of_a_trained_model() -> None:
     x = draw(3, 100)
     expected = (x * weights["w"]) ** 2 * weights["rate"] + np.arange(100)
     np.testing.assert_allclose(loaded(x)[0], expected, rtol=1e-5)
+
+
+def test_a_trained_exponent_has_a_gradient() -> None:
+    nodes = [node("Pow", ["x", "p"], ["y"])]
+    exponent = np.array([3], np.float32)
+    model = make_model(nodes, [tensor("x", ["n", 4])], [tensor("y", None)], {"p": exponent})
+    loaded = opwright_onnx.load(model, trainable=True)
+    block = loaded.program.global_block()
+    total = block.append_op("sum", {"x": "y"}, {"out": "total"}).output("out")[0]
+    pairs = ow.append_backward(block.var(total))
+    assert [parameter.name for parameter, _ in pairs] == ["p"]
+    step = ow.Network(block).compile(["x"], [pairs[0][1]], scope=loaded.scope)
+    x = np.abs(draw(3, 4)) + 0.5
+    np.testing.assert_allclose(step(x)[0], [(x**3 * np.log(x)).sum()], rtol=1e-5)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import opwright as ow
 from opwright_onnx.errors import DeclinedError
 from opwright_onnx.translate.model import MIN_OPSET
 from opwright_onnx.translate.node import Node
@@ -68,7 +69,7 @@ def mod(t: Translator, n: Node, x: Value, y: Value) -> Any:
 @knows_old
 def power(t: Translator, n: Node, x: Value, y: Value) -> Any:
     y = spread(t, n, x, y)
-    exponent = t.array(y)
+    exponent = None if isinstance(y, ow.Variable) else t.array(y)  # a trained one may change
     if t.dtype(x) in FLOATS:
         if exponent is not None and exponent.size == 1 and exponent.ndim <= t.rank(x):
             return t.op("pow_scalar", x, exponent=float(exponent.reshape(-1)[0]))
@@ -142,7 +143,10 @@ def clip(t: Translator, n: Node, x: Value, low: Value = None, high: Value = None
         bound if bound is None or not t.rank(bound) else t.reshape(bound, [])
         for bound in (low, high)
     )
-    bounds = [None if bound is None else t.array(bound) for bound in (low, high)]
+    bounds = [
+        None if bound is None or isinstance(bound, ow.Variable) else t.array(bound)
+        for bound in (low, high)
+    ]
     if t.dtype(x) in FLOATS and not any(
         b is None and g is not None for b, g in zip(bounds, (low, high))
     ):

@@ -149,11 +149,10 @@ def pad(
     pairs: list[list[Any]] = [[0, 0] for _ in range(rank)]
     for i, axis in enumerate(chosen):
         pairs[axis] = [widths[i], widths[i + half]]
+    is_natural = isinstance(pads, Sizes) and pads.is_natural
     for axis, pair in enumerate(pairs):
-        low, high = (-w if isinstance(w, int) and w < 0 else 0 for w in pair)
-        if low or high:
-            x = t.slice(x, [axis], [low], [-high if high else 2**62])
-    pairs = [[max(w, 0) if isinstance(w, int) else w for w in pair] for pair in pairs]
+        x = _cropped(t, x, axis, pair, is_natural)
+        pairs[axis] = [_limited(t, w, is_natural) for w in pair]
     mode = n.attr("mode") or "constant"
     flat = [width for pair in pairs for width in pair]
     if not any(not isinstance(width, int) or width for width in flat):
@@ -165,10 +164,33 @@ def pad(
 
 
 def _read_widths(t: Translator, pads: Value) -> list[Any]:
-    """Return the paddings; paddings computed at run time must be provably non-negative."""
-    if isinstance(pads, Sizes) and pads.is_natural:
+    """Return the paddings as integers and Variables."""
+    if isinstance(pads, Sizes):
         return list(pads.items)
-    return t.ints(pads, "pads")
+    if t.array(pads) is not None:
+        return t.ints(pads, "pads")
+    count = t.known_dim(pads, 0, "pads")
+    wide = t.cast(pads, "int64")
+    return [t.slice(wide, [0], [i], [i + 1]) for i in range(count)]
+
+
+def _cropped(t: Translator, x: Value, axis: int, pair: list[Any], is_natural: bool) -> Value:
+    """Remove elements at the ends of an axis where a padding is negative."""
+    if is_natural or all(isinstance(width, int) and width >= 0 for width in pair):
+        return x
+    low, high = (_limited(t, t.times(width, -1), False) for width in pair)
+    if isinstance(high, int):
+        return t.slice(x, [axis], [low], [-high if high else 2**62])
+    length = t.dim(x, axis)
+    end = t.op("subtract", np.array([length]) if isinstance(length, int) else length, high)
+    return t.slice(x, [axis], [low], [end])
+
+
+def _limited(t: Translator, width: Any, is_natural: bool) -> Any:
+    """Return a padding, or 0 where it is negative."""
+    if isinstance(width, int):
+        return max(width, 0)
+    return width if is_natural else t.op("maximum", width, 0)
 
 
 def _wrap(t: Translator, x: Value, pairs: list[list[Any]]) -> Value:

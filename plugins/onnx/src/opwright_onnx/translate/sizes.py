@@ -21,6 +21,8 @@ Item = Any
 """An integer, or a Variable of shape [1]."""
 
 MAX_ITEMS: Final = 64
+MAX_RANK: Final = 8
+"""The greatest length of a joined vector that is considered a shape."""
 
 
 class Sizes:
@@ -56,7 +58,7 @@ class Sizes:
             item if isinstance(item, ow.Variable) else np.array([item], "int64")
             for item in self.items
         ]
-        found = t.op("concat", parts, axis=0) if len(parts) > 1 else parts[0]
+        found = t._append("concat", {"x": parts}, {"axis": 0}) if len(parts) > 1 else parts[0]
         found = t.cast(found, self.dtype)
         self._variable = new = t.variable(found if self.shape else t.reshape(found, []))
         return new
@@ -69,6 +71,22 @@ def make_sizes(
     if any(isinstance(item, ow.Variable) for item in items):
         return Sizes(items, shape, dtype, is_natural)
     return np.array(items, dtype).reshape(shape)
+
+
+def reads_sizes(type: str, values: Sequence[Any]) -> bool:
+    """Return whether an operator reads Sizes, or joins known and computed sizes to a shape."""
+    if any(isinstance(value, Sizes) for value in values):
+        return True
+    if type != "concat" or not any(isinstance(value, np.ndarray) for value in values):
+        return False
+    shapes = [value.shape for value in values]
+    are_vectors = all(shape is not None and len(shape) == 1 for shape in shapes)
+    return (
+        are_vectors
+        and all(str(value.dtype) == "int64" for value in values)
+        and all(0 < shape[0] <= MAX_RANK for shape in shapes)
+        and sum(shape[0] for shape in shapes) <= MAX_RANK
+    )
 
 
 def fold_sizes(t: Translator, type: str, bound: Mapping[str, Any], named: Mapping[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from opwright_onnx.errors import ModelError, UnsupportedError, ValueNeededError
 from opwright_onnx.translate.codes import Codes
 from opwright_onnx.translate.model import Model
 from opwright_onnx.translate.origins import find_inputs, names_of, reads_data
-from opwright_onnx.translate.sizes import Sizes, fold_sizes, make_sizes
+from opwright_onnx.translate.sizes import Sizes, fold_sizes, make_sizes, reads_sizes
 from opwright_onnx.translate.values import (
     FLOATS,
     Value,
@@ -92,7 +92,7 @@ class Translator:
             if value is not None and slot not in proto.operands
         }
         leaves = find_leaves(bound.values())
-        if outputs is None and any(isinstance(v, Sizes) for v in leaves):
+        if outputs is None and reads_sizes(type, leaves):
             folded = fold_sizes(self, type, bound, named)
             if folded is not None:
                 return folded
