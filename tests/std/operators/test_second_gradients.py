@@ -262,6 +262,15 @@ def test_the_power_0_has_a_mixed_second_derivative() -> None:
         np.testing.assert_allclose(grad_of_sum(of_exponent, 0)(x, y)[:2], [0.5, 0.25])
 
 
+@pytest.mark.parametrize(
+    ("op_type", "factor"), [("asin", 1.0), ("atan", -2.0), ("atanh", 2.0), ("tanh", -2.0)]
+)
+def test_second_derivatives_near_0_are_relatively_accurate(op_type: str, factor: float) -> None:
+    x = np.array([1e-30, -1e-12, 1e-7])
+    first = grad_of_sum(getattr(ow.ops, op_type), 0)
+    np.testing.assert_allclose(grad_of_sum(first, 0)(x), factor * x, rtol=1e-12)
+
+
 def test_second_gradients_of_a_binary_cross_entropy_of_certain_predictions_are_finite() -> None:
     x, label = np.array([0.0, 0.25, 1.0]), np.array([0.0, 1.0, 1.0])
     of_label = grad_of_sum(ow.ops.binary_cross_entropy, 1)

@@ -41,8 +41,13 @@ def asin(b: BodyContext) -> str:
 
 
 def _inverse_root(x: Expression) -> Expression:
-    # (1 - x)(1 + x) is accurate for x near 1, where 1 - x**2 cancels.
-    return ((1.0 - x) * (x + 1.0)).then("rsqrt")
+    return one_minus_square(x).then("rsqrt")
+
+
+def one_minus_square(x: Expression) -> Expression:
+    """Return 1 - x**2, accurate near 1, with a derivative that is accurate near 0."""
+    product = (1.0 - x) * (x + 1.0)
+    return x.then("abs").compare("greater", 0.5).choose(product, 1.0 - x.then("square"))
 
 
 @by_formula
@@ -157,8 +162,7 @@ def sigmoid(b: BodyContext) -> str:
 
 @by_derivative
 def tanh(b: BodyContext) -> str:
-    out = read(b, "out")
-    return ((1.0 - out) * (out + 1.0)).name
+    return (1.0 - read(b, "out").then("square")).name
 
 
 def _softplus(b: BodyContext) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from opwright.op import BodyContext, same_shape_as
+from opwright_std.compositions.activations import one_minus_square
 from opwright_std.compositions.chain_rules import chain_rule
 from opwright_std.compositions.expression import Expression, in_float32, read
 from opwright_std.operators.unary import unary
@@ -70,6 +71,6 @@ ATANH = unary(
     "Inverse of the hyperbolic tangent, out = atanh(x), infinite at -1 and 1, NaN beyond.",
 ).build(
     infer_shape=same_shape_as("x"),
-    gradient=chain_rule(lambda grad, g: grad / ((1.0 - read(g, "x")) * (read(g, "x") + 1.0))),
+    gradient=chain_rule(lambda grad, g: grad / one_minus_square(read(g, "x"))),
     body=in_float32(_atanh),
 )
