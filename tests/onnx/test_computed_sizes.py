@@ -231,3 +231,16 @@ def test_paddings_that_a_run_computes_can_be_negative() -> None:
     weights = {"most": number([3, 4]), "before": number([1, -1])}
     model = make_model(nodes, [tensor("x", ["n", "m"])], [tensor("y", None)], weights)
     check(model, draw(2, 3), draw(5, 4), draw(3, 6))
+
+
+def test_parts_of_an_unknown_length() -> None:
+    nodes = [
+        node("Split", ["x"], ["a", "b", "c"], num_outputs=3, axis=1),
+        node("Shape", ["x"], ["shape"], start=1),
+        node("Sub", ["shape", "one"], ["rest"]),
+        node("Concat", ["one", "rest"], ["lengths"], axis=0),
+        node("Split", ["x", "lengths"], ["first", "others"], axis=1),
+    ]
+    outputs = [tensor(name, None) for name in ("a", "b", "c", "first", "others")]
+    model = make_model(nodes, [tensor("x", [2, "n"])], outputs, {"one": number([1])})
+    check(model, draw(2, 6), draw(2, 7), draw(2, 8))

@@ -95,18 +95,35 @@ def tile(t: Translator, n: Node, x: Value, repeats: Value) -> Any:
 def split(t: Translator, n: Node, x: Value, sizes: Value = None) -> Any:
     axis = t.axis(n.attr("axis", 0), t.rank(x))
     sections = n.attr("split") if n.opset < 13 else None
+    if sizes is not None and t.array(sizes) is None:
+        return _cut(t, x, axis, _read_items(t, sizes, "split"))
     if sizes is not None:
         sections = t.ints(sizes, "split")
     if sections is None:
         count = n.attr("num_outputs") or n.n_outputs
         length = t.shape(x)[axis]
         if length is None and n.attr("num_outputs"):  # the last chunk may be shorter
-            length = t.known_dim(x, axis, "input")
+            most = t.op("floor_divide", t.op("add", t.dim(x, axis), count - 1), count)
+            return _cut(t, x, axis, [most] * count)
         if length is None or length % count == 0:
             return tuple(t.op("split", x, axis=axis, num=count))
         each = -(-length // count)
         sections = [min(each, max(length - each * i, 0)) for i in range(count)]
     return tuple(t.op("split", x, axis=axis, sections=sections))
+
+
+def _cut(t: Translator, x: Value, axis: int, lengths: list[Any]) -> tuple[Value, ...]:
+    """Split an axis into parts of lengths that a run computes; the last parts may be shorter."""
+    found: list[Value] = []
+    start: Any = 0
+    for length in lengths:
+        if isinstance(start, int):
+            end = start + length if isinstance(length, int) else t.op("add", length, start)
+        else:
+            end = t.op("add", start, length)
+        found.append(t.slice(x, [axis], [start], [end]))
+        start = end
+    return tuple(found)
 
 
 @ROWS.row("Slice")
@@ -140,7 +157,7 @@ def pad(
     t: Translator, n: Node, x: Value, pads: Value = None, value: Value = None, axes: Value = None
 ) -> Any:
     rank = t.rank(x)
-    widths = n.attr("pads") if n.opset < 11 else _read_widths(t, pads)
+    widths = n.attr("pads") if n.opset < 11 else _read_items(t, pads, "pads")
     number = n.attr("value", 0.0) if value is None else t.number(value, "constant_value")
     chosen = list(range(rank)) if axes is None else [t.axis(a, rank) for a in t.ints(axes, "axes")]
     half = len(chosen)
@@ -163,14 +180,14 @@ def pad(
     return t.op("pad", x, paddings=flat, mode=mode, **extra)
 
 
-def _read_widths(t: Translator, pads: Value) -> list[Any]:
-    """Return the paddings as integers and Variables."""
-    if isinstance(pads, Sizes):
-        return list(pads.items)
-    if t.array(pads) is not None:
-        return t.ints(pads, "pads")
-    count = t.known_dim(pads, 0, "pads")
-    wide = t.cast(pads, "int64")
+def _read_items(t: Translator, value: Value, what: str) -> list[Any]:
+    """Return the items of a vector as integers, and as Variables if a run computes them."""
+    if isinstance(value, Sizes):
+        return list(value.items)
+    if t.array(value) is not None:
+        return t.ints(value, what)
+    count = t.known_dim(value, 0, what)
+    wide = t.cast(value, "int64")
     return [t.slice(wide, [0], [i], [i + 1]) for i in range(count)]
 
 
