@@ -31,6 +31,7 @@ DEVICE_SHARE = 4
 
 REFUSALS = {
     ("matmul", "cuda-small"): r"the batch broadcasts in more than one dimension",
+    ("scaled_dot_product_attention", "cpu-native"): r"does not support a 16-bit float mask",
     ("scaled_dot_product_attention", "cuda-tensor_cores"): (
         r"[qv] must have a last axis of a multiple of 8, .*|there are no scores"
     ),

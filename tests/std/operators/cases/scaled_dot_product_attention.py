@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from case import LENGTHS, Array, Case, Random, Source, Values
+from case import FLOATS, LENGTHS, Array, Case, Random, Source, Values
 
 
 def attention(
@@ -59,7 +59,8 @@ def case(
         inputs,
         attention,
         attrs,
-        label=label,
+        FLOATS,
+        label,
         terms=16,
         ulps=8,
         magnitude=2.0,
