@@ -159,7 +159,7 @@ def _infer(*avals: Any, what: What, saved: Any, given: Any, wanted: Any) -> Any:
     return [make_aval(meta.shape, to_jax(meta.dtype), avals) for meta in metas]
 
 
-def _push(
+def _compute_tangents(
     *operands: Any,
     what: What,
     saved: tuple[str, ...],
@@ -194,7 +194,7 @@ def _push(
     return [zero if part is None else part for zero, part in zip(seeds, found, strict=True)]
 
 
-def _differentiate_push(
+def _differentiate_tangents(
     primals: Sequence[Any], tangents: Sequence[Any], **params: Any
 ) -> tuple[list[Any], list[Any]]:
     places = [i for i, t in enumerate(tangents) if not isinstance(t, ad.Zero)]
@@ -203,7 +203,7 @@ def _differentiate_push(
         operands = list(primals)
         for place, value in zip(places, moving, strict=True):
             operands[place] = value
-        return _push(*operands, **params)
+        return _compute_tangents(*operands, **params)
 
     results: tuple[list[Any], list[Any]] = jax.jvp(
         push, tuple(primals[i] for i in places), tuple(tangents[i] for i in places)
@@ -211,10 +211,10 @@ def _differentiate_push(
     return results
 
 
-def _batch_push(
+def _batch_tangents(
     operands: Sequence[Any], dims: Sequence[Any], **params: Any
 ) -> tuple[list[Any], list[int]]:
-    results = jax.vmap(partial(_push, **params), in_axes=tuple(dims))(*operands)
+    results = jax.vmap(partial(_compute_tangents, **params), in_axes=tuple(dims))(*operands)
     return results, [0] * len(results)
 
 
@@ -242,10 +242,10 @@ def _transpose_vjp(grads: Sequence[Any], *operands: Any, what: What) -> list[Any
     return results
 
 
-tangent.def_impl(_push)
+tangent.def_impl(_compute_tangents)
 ad.primitive_jvps[primitive] = _differentiate
-ad.primitive_jvps[tangent] = _differentiate_push
+ad.primitive_jvps[tangent] = _differentiate_tangents
 ad.primitive_transposes[primitive] = _transpose_vjp
 ad.primitive_transposes[tangent] = _transpose
-batching.primitive_batchers[tangent] = _batch_push
-mlir.register_lowering(tangent, mlir.lower_fun(_push, multiple_results=True))
+batching.primitive_batchers[tangent] = _batch_tangents
+mlir.register_lowering(tangent, mlir.lower_fun(_compute_tangents, multiple_results=True))
