@@ -190,6 +190,9 @@ def replay(piece: Piece, block: ow.Block, arguments: Sequence[ow.Variable]) -> d
             names.setdefault(name, free(name))
         outputs = {slot: [names[name] for name in listed] for slot, listed in op.outputs.items()}
         block.append_op(op.type, inputs, outputs, dict(op.attrs))
+        for name in op.output_names():  # a gradient rule may have declared it constant
+            if piece.block.var(name).stop_gradient:
+                block.var(names[name]).stop_gradient = True
     return names
 
 
