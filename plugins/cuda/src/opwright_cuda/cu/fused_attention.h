@@ -48,21 +48,26 @@ OW_INLINE void StartRows(T* tile, const T* from, int64_t first, int64_t n_rows, 
   }
 }
 
-// Adds the products of left rows and the kOthers rows of a tile. `left(strip, step)` returns a left
-// tile.
-template <typename T, int kWidth, int kOthers, int kStrips, typename Left>
-OW_INLINE void MultiplyRows(const Left& left, const T* tile,
-                            TileOfSums (&sums)[kStrips][kOthers / kRightTile]) {
+// Adds the products of left rows, from `left(strip, step)`, and kCount columns. These are the rows
+// of a tile or, if kTransposed, its columns; its rows are PitchOf(kWidth) apart.
+template <typename T, int kWidth, int kSteps, int kCount, bool kTransposed, int kStrips,
+          typename Left>
+OW_INLINE void MultiplyTile(const Left& left, const T* tile,
+                            TileOfSums (&sums)[kStrips][kCount / kRightTile]) {
+  constexpr int kPitch = PitchOf(kWidth);
 #pragma unroll
-  for (int step = 0; step < kWidth / kTile; ++step) {
+  for (int step = 0; step < kSteps / kTile; ++step) {
     LeftTile x[kStrips];
 #pragma unroll
     for (int strip = 0; strip < kStrips; ++strip) x[strip] = left(strip, step);
 #pragma unroll
-    for (int pair = 0; pair < kOthers / kTile; ++pair) {
+    for (int pair = 0; pair < kCount / kTile; ++pair) {
       RightTile y[2];
-      LoadRightRows(tile + pair * kTile * PitchOf(kWidth) + step * kTile, PitchOf(kWidth), &y[0],
-                    &y[1]);
+      if constexpr (kTransposed) {
+        LoadRightColumns(tile + step * kTile * kPitch + pair * kTile, kPitch, &y[0], &y[1]);
+      } else {
+        LoadRightRows(tile + pair * kTile * kPitch + step * kTile, kPitch, &y[0], &y[1]);
+      }
 #pragma unroll
       for (int strip = 0; strip < kStrips; ++strip) {
         MultiplyAdd<T>(x[strip], y[0], &sums[strip][2 * pair]);
@@ -72,30 +77,21 @@ OW_INLINE void MultiplyRows(const Left& left, const T* tile,
   }
 }
 
-// Adds the products of left rows with kOthers steps and the columns of a tile. The left rows are
-// tiles of sums, rounded.
+// Adds the products of left rows and the kOthers rows of a tile.
+template <typename T, int kWidth, int kOthers, int kStrips, typename Left>
+OW_INLINE void MultiplyRows(const Left& left, const T* tile,
+                            TileOfSums (&sums)[kStrips][kOthers / kRightTile]) {
+  MultiplyTile<T, kWidth, kWidth, kOthers, false>(left, tile, sums);
+}
+
+// Adds the products of rounded sums, with kOthers steps, and the columns of a tile.
 template <typename T, int kOthers, int kWidth, int kStrips>
-OW_INLINE void MultiplyColumns(const TileOfSums (&left)[kStrips][kOthers / kRightTile],
+OW_INLINE void MultiplyColumns(const TileOfSums (&rows)[kStrips][kOthers / kRightTile],
                                const T* tile, TileOfSums (&sums)[kStrips][kWidth / kRightTile]) {
-#pragma unroll
-  for (int step = 0; step < kOthers / kTile; ++step) {
-    LeftTile x[kStrips];
-#pragma unroll
-    for (int strip = 0; strip < kStrips; ++strip) {
-      x[strip] = LeftTileOf<T>(left[strip][2 * step], left[strip][2 * step + 1]);
-    }
-#pragma unroll
-    for (int pair = 0; pair < kWidth / kTile; ++pair) {
-      RightTile y[2];
-      LoadRightColumns(tile + step * kTile * PitchOf(kWidth) + pair * kTile, PitchOf(kWidth), &y[0],
-                       &y[1]);
-#pragma unroll
-      for (int strip = 0; strip < kStrips; ++strip) {
-        MultiplyAdd<T>(x[strip], y[0], &sums[strip][2 * pair]);
-        MultiplyAdd<T>(x[strip], y[1], &sums[strip][2 * pair + 1]);
-      }
-    }
-  }
+  const auto left = [&](int strip, int step) {
+    return LeftTileOf<T>(rows[strip][2 * step], rows[strip][2 * step + 1]);
+  };
+  MultiplyTile<T, kWidth, kOthers, kWidth, true>(left, tile, sums);
 }
 
 template <int kStrips, int kCount>

@@ -3,8 +3,8 @@
 
 using namespace opwright_cuda;
 
-// Computes the gradient of q or, if kOwnsKeys, the gradients of k and v, of 64 rows. `means` are
-// those of attention_means. Results are null if they are not wanted.
+// Computes the gradient of q or, if kOwnsKeys, the gradients of k and v, of 64 rows.
+// attention_means computes `means`. Results are null if they are not wanted.
 template <typename T, int kSize, int kColumns, int kOthers, bool kOwnsKeys>
 __global__ void __launch_bounds__(kBlockThreads)
     fused_attention_grad(T* grad, T* v_grad, const T* q, const T* k, const T* v, const T* out_grad,
